@@ -70,7 +70,19 @@ struct PackedFormat {
 // Float formats: F32, F16, BF16 and F8_E4M3 (block scales). Defined in backends/cpu.
 const PackedFormat* float_packed_format(DType type);
 const MatmulKernel* float_kernel(DType type, Isa isa);
-// Exact products of quantised weights: each strip is decoded into scratch (decode_strip) and multiplied in float32.
-const MatmulKernel* exact_kernel(DType type, Isa isa);
+
+// The building block of exact products of quantised weights: out[j][0..15] = (first ? 0 : out[j][0..15]) + sum over k in
+// [k_begin, k_end) of w[k - k_begin][0..15] * x.f32[rows[j]][k], one accumulator per element, k ascending by fma.
+// w (k_end - k_begin, 16), one decoded strip.
+using StripProduct = void (*)(const float* w, std::int64_t k_begin, std::int64_t k_end, const Activations& x, const std::int32_t* rows,
+                              std::int64_t m, float* out, std::int64_t ld, bool first);
+StripProduct strip_product(Isa isa);
+
+// What a backend puts at the disposal of the ops: `cpu` knows the float formats, `quantized` knows all.
+struct KernelTable {
+  const PackedFormat* (*format)(DType type) = nullptr;                           // null: not supported
+  const MatmulKernel* (*kernel)(DType type, Isa isa, bool exact) = nullptr;      // null: not supported
+};
+const KernelTable& float_kernels();
 
 }  // namespace dsv31::inline v1::cpu
