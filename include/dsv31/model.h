@@ -1,0 +1,107 @@
+// A model: weights, tokenizer and chat template, opened once, immutable from then on and shared by any number of sessions and threads.
+//
+// Model is a handle; the weights live until the last handle and the last session are gone. Opening reads every byte it needs and
+// closes its files. All members may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsv31/chat.h"
+#include "dsv31/error.h"
+#include "dsv31/export.h"
+#include "dsv31/runtime.h"
+#include "dsv31/tokenizer.h"
+
+namespace dsv31::inline v1 {
+
+struct ModelOptions {
+  Progress progress;                    // read_metadata, then read_weights
+  const CancelToken* cancel = nullptr;  // read while loading; cancelled leaves nothing behind
+};
+
+// How a session computes. The weights are the same for all of them.
+struct ComputeOptions {
+  bool exact = false;    // float32 activations, cache and accumulators, weights at their exact values
+  bool relaxed = false;  // allow results that depend on the shape of a step within rounding, where that is faster
+  std::int64_t chunk = 512;     // tokens of a prompt computed in one step, 1 .. 4096
+  std::int64_t context = 0;     // tokens a session can hold; 0: the model's context length
+};
+
+struct TensorSummary {
+  std::string name, type;
+  std::vector<std::int64_t> shape;  // most significant first
+  std::uint64_t bytes = 0;
+};
+
+struct ModelInfo {
+  std::string architecture;  // "llama", "deepseek_v3", ...
+  std::string name;
+  std::int64_t num_hidden_layers = 0, hidden_size = 0, num_attention_heads = 0, num_key_value_heads = 0, vocab_size = 0;
+  std::int64_t context_length = 0;
+  std::int64_t n_routed_experts = 0, num_experts_per_tok = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t weight_bytes = 0;         // in the files
+  std::uint64_t packed_bytes = 0;         // in memory
+  std::uint64_t active_bytes = 0;         // of the weights that one token touches, as in the files
+  std::uint64_t cache_bytes_per_token = 0;  // in f16
+  std::vector<TensorSummary> tensors;     // used by the model
+  std::vector<std::string> extra_tensors; // in the files, not used
+  std::vector<std::string> warnings;
+};
+
+// One op of the execution plan.
+struct PlanRow {
+  std::string op, backend, kernel;
+  std::int32_t layer = -1;
+  std::uint64_t bytes = 0;  // of packed weights
+};
+
+// Bytes a model and one session take, known before anything is allocated.
+struct MemoryPlan {
+  std::uint64_t weights = 0;  // packed
+  std::uint64_t cache = 0;    // of one session with a full context
+  std::uint64_t scratch = 0;  // activations and kernels' buffers, once a model
+  std::uint64_t total = 0;
+};
+
+class DSV31_API Model {
+ public:
+  // A GGUF file (the first of a split set serves), a Hugging Face folder, or a .safetensors file beside its config.json.
+  // Throws not_found, io, format, unsupported, mismatch, limit, no_memory, cancelled.
+  static Model open(const Runtime& runtime, const std::string& path, const ModelOptions& options = {});
+  // One GGUF from the host's own storage.
+  static Model open(const Runtime& runtime, std::shared_ptr<const Reader> gguf, const ModelOptions& options = {});
+  // A folder of the host; entry is a GGUF in it, or empty for a Hugging Face folder.
+  static Model open(const Runtime& runtime, std::shared_ptr<const Folder> folder, const std::string& entry,
+                    const ModelOptions& options = {});
+
+  // What open and a session with these options would take, from the headers alone.
+  static MemoryPlan plan(const Runtime& runtime, const std::string& path, const ComputeOptions& compute = {});
+
+  const ModelInfo& info() const noexcept;
+  MemoryPlan memory(const ComputeOptions& compute = {}) const;
+  std::vector<PlanRow> execution_plan(const ComputeOptions& compute = {}) const;
+
+  bool has_tokenizer() const noexcept;
+  // Throws not_found where the files hold no vocabulary.
+  const Tokenizer& tokenizer() const;
+  bool has_chat_template() const noexcept;
+  // Throws not_found, or what parsing the template threw: a broken template does not keep a model from opening.
+  const ChatTemplate& chat_template() const;
+
+  const Runtime& runtime() const noexcept;
+
+  struct Impl;
+  const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }
+
+ private:
+  explicit Model(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace dsv31::inline v1

@@ -1,0 +1,119 @@
+// A session: one timeline of tokens with its key-value cache. Sampled tokens are the truth; nothing is ever rendered again.
+//
+// A session is used by one thread at a time; different sessions may be used from different threads. advance() moves many sessions of
+// one model in one step, which costs little more than one of them. A session keeps its model alive.
+//
+// What a session computes depends on its tokens alone: not on threads, chunks, other sessions, forks or rewinds (unless relaxed).
+// A call that throws (cancelled included) leaves the timeline as it was before the call's last complete step: whole prompt chunks
+// stay, nothing is half written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsv31/error.h"
+#include "dsv31/export.h"
+#include "dsv31/model.h"
+#include "dsv31/sampler.h"
+
+namespace dsv31::inline v1 {
+
+enum class Finish {
+  end_of_generation,  // the model ended its turn
+  stop_string,        // one of the stop strings appeared
+  length,             // max_tokens
+  context_full,       // no room for another token: no error
+  stopped,            // the callback returned false; the tokens stay
+  cancelled,          // the CancelToken was set; the tokens so far stay
+};
+DSV31_API std::string_view to_string(Finish finish) noexcept;
+
+struct TokenEvent {
+  Token token = kNoToken;
+  std::string_view text;                    // whole characters that this token completed, stop strings held back; may be empty
+  float logprob = 0;                        // of the raw logits, when logprobs >= 0
+  std::span<const TokenLogprob> top;        // when logprobs > 0
+};
+
+struct GenerateOptions {
+  std::int64_t max_tokens = -1;             // -1: until the model stops or the context is full
+  SamplerOptions sampler;
+  std::vector<std::string> stop;            // at most 64; not part of the text; found across token borders
+  bool ignore_end_of_generation = false;
+  bool special_in_text = false;             // show special tokens in the text
+  int logprobs = -1;                        // -1: none; 0: of the token; n: and of the n most likely, at most 20
+  // Host's own processors: may change logits (vocab_size) in place before the sampler sees them.
+  std::function<void(std::span<float> logits, std::span<const Token> timeline)> processor;
+  const CancelToken* cancel = nullptr;
+};
+
+struct GenerateResult {
+  std::vector<Token> tokens;
+  std::string text;
+  Finish finish = Finish::length;
+  std::int64_t prompt_tokens = 0;           // in the timeline before generation
+};
+
+struct AppendOptions {
+  Progress progress;                        // Stage::prefill, tokens
+  const CancelToken* cancel = nullptr;
+};
+
+class DSV31_API Session {
+ public:
+  explicit Session(const Model& model, const ComputeOptions& compute = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  // Computes the tokens and adds them to the timeline. Throws limit (naming both counts) when they do not fit; argument for an id
+  // outside the vocabulary; nothing is added then.
+  void append(std::span<const Token> tokens, const AppendOptions& options = {});
+  // The same, giving the logits of each of the tokens, (tokens, vocab_size), in calls of consecutive rows.
+  using RowSink = std::function<void(std::int64_t first, std::span<const float> rows)>;
+  void append(std::span<const Token> tokens, const RowSink& sink, const AppendOptions& options = {});
+
+  // Logits after the last token, (vocab_size), valid until the session is used again. Throws argument while the timeline is empty.
+  // After rewind or sync they are computed on demand.
+  std::span<const float> logits();
+
+  std::span<const Token> tokens() const noexcept;
+  std::int64_t size() const noexcept;
+  std::int64_t capacity() const noexcept;
+
+  // Keeps the first n tokens. Throws argument when n > size().
+  void rewind(std::int64_t n);
+  // Makes the timeline equal to `tokens`, reusing the longest common prefix. Returns how many tokens were reused.
+  std::int64_t sync(std::span<const Token> tokens, const AppendOptions& options = {});
+  // An independent session with the same timeline; cache blocks are shared until one of them writes.
+  Session fork() const;
+
+  // Samples until one of Finish. The callback runs on this thread after each token; returning false stops.
+  GenerateResult generate(const GenerateOptions& options, const std::function<bool(const TokenEvent&)>& callback = {});
+
+  const Model& model() const noexcept;
+
+  struct Impl;
+
+ private:
+  friend DSV31_API void advance(std::span<struct Advance> items, const CancelToken* cancel);
+  explicit Session(std::unique_ptr<Impl> impl) noexcept;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One step for many sessions of one model (each at most once): every session computes its tokens, all rows together. At most
+// ComputeOptions::chunk rows a step are computed at once; longer lists take several. Afterwards logits() of each is ready.
+// All or nothing: when it throws, every session is as before.
+struct Advance {
+  Session* session = nullptr;
+  std::span<const Token> tokens;
+};
+DSV31_API void advance(std::span<Advance> items, const CancelToken* cancel = nullptr);
+
+}  // namespace dsv31::inline v1
