@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/simd/isa.h"
 #include "dsv31/backend.h"
 
 namespace dsv31::inline v1::cpu {
@@ -17,7 +18,7 @@ namespace dsv31::inline v1::cpu {
 inline constexpr std::int64_t kStrip = 16;        // output rows in a strip
 inline constexpr std::int64_t kPanelStrips = 4;   // strips in a work item: 64 output rows
 
-enum class Isa : std::uint8_t { generic, avx2, avx512 };
+using simd::Isa;
 
 // What a kernel wants as activations.
 enum class Form : std::uint8_t {
