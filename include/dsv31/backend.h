@@ -73,9 +73,16 @@ struct RunContext {
   std::byte* scratch = nullptr;    // scratch_bytes() of the op, shared by its workers, 64-byte aligned
   int worker = 0, workers = 1;
   std::atomic<std::int64_t>* cursor = nullptr;  // zero when the phase starts, shared by its workers
-  const std::atomic<bool>* stop = nullptr;      // set: leave at the next work item; the step's results are dropped
+  std::atomic<bool>* stop = nullptr;               // set: leave at the next work item; the step's results are dropped
+  const std::atomic<bool>* cancel = nullptr;       // the caller's wish to stop, or null
 
-  bool stopped() const { return stop->load(std::memory_order_relaxed); }
+  // Read at every work item. Once true it stays true for the step, whatever the caller does to its token.
+  bool stopped() const {
+    if (stop->load(std::memory_order_relaxed)) return true;
+    if (cancel == nullptr || !cancel->load(std::memory_order_relaxed)) return false;
+    stop->store(true, std::memory_order_relaxed);
+    return true;
+  }
   // The first of the next `grain` items of the phase; past the last item when none is left.
   std::int64_t take(std::int64_t grain) const { return cursor->fetch_add(grain, std::memory_order_relaxed); }
   float* row(ValueId id, std::int64_t r, std::int64_t width) const { return values[id] + r * row_stride(width); }

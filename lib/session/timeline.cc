@@ -1,0 +1,76 @@
+#include "lib/session/timeline.h"
+
+#include <algorithm>
+
+namespace dsv31::inline v1::session {
+
+void Timeline::drop(std::vector<std::int32_t>& table, std::size_t from) noexcept {
+  for (std::size_t i = from; i < table.size(); ++i)
+    if (table[i] >= 0) pool_->release(table[i]);
+  table.resize(std::min(from, table.size()));
+}
+
+void Timeline::own(std::vector<std::int32_t>& table, BlockKind kind, std::int64_t rows) {
+  if (!pool_->has(kind)) return;
+  std::size_t need = static_cast<std::size_t>((cached_ + rows + kBlock - 1) / kBlock);
+  std::size_t write = static_cast<std::size_t>(cached_ / kBlock);
+  if (write < table.size() && pool_->shared(table[write])) {
+    std::int32_t mine = pool_->copy(kind, table[write]);
+    pool_->release(table[write]);
+    table[write] = mine;
+  }
+  table.reserve(need);
+  while (table.size() < need) table.push_back(pool_->acquire(kind));
+}
+
+void Timeline::prepare(std::int64_t rows) {
+  own(full_, BlockKind::full, rows);
+  own(window_, BlockKind::window, rows);
+}
+
+SequenceRows Timeline::rows(std::int64_t first_row, std::int64_t rows) const {
+  return {first_row, rows, cached_, full_.data(), window_.data()};
+}
+
+void Timeline::commit(std::int64_t rows) {
+  cached_ += rows;
+  if (!pool_->has(BlockKind::window)) return;
+  std::int64_t dead = (cached_ - pool_->window() - kSlack) / kBlock;  // whole blocks that end before the window and the slack
+  for (std::int64_t i = dead - 1; i >= 0 && window_[static_cast<std::size_t>(i)] >= 0; --i) {
+    pool_->release(window_[static_cast<std::size_t>(i)]);
+    window_[static_cast<std::size_t>(i)] = -1;
+  }
+}
+
+void Timeline::truncate(std::int64_t n) {
+  tokens_.resize(static_cast<std::size_t>(std::min(n, size())));
+  if (n >= cached_) return;
+  if (pool_->has(BlockKind::window)) {
+    // The next row, at position n, reads the window's keys from n - window + 1 on.
+    std::int64_t first = std::max<std::int64_t>(0, n - pool_->window() + 1) / kBlock;
+    if (n > 0 && window_[static_cast<std::size_t>(first)] < 0) n = 0;
+  }
+  cached_ = n;
+  std::size_t keep = static_cast<std::size_t>((n + kBlock - 1) / kBlock);
+  drop(full_, std::min(keep, full_.size()));
+  drop(window_, std::min(keep, window_.size()));
+}
+
+void Timeline::share_into(Timeline& to) const {
+  to.tokens_ = tokens_;
+  to.full_ = full_;
+  to.window_ = window_;
+  to.cached_ = cached_;
+  for (auto* table : {&full_, &window_})
+    for (std::int32_t b : *table)
+      if (b >= 0) pool_->share(b);
+}
+
+void Timeline::clear() noexcept {
+  drop(full_, 0);
+  drop(window_, 0);
+  tokens_.clear();
+  cached_ = 0;
+}
+
+}  // namespace dsv31::inline v1::session
