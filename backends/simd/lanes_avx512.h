@@ -5,6 +5,11 @@
 
 #include <cstdint>
 
+#if defined(__GNUC__) && !defined(__clang__)
+// gcc 12 takes its own _mm512_undefined_ps() for a fault.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #define DSV31_LANES [[gnu::always_inline]] inline
 
 namespace dsv31::inline v1::simd::avx512 {

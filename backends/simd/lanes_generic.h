@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"  // everything here is inlined: no call passes such a struct
+#endif
 #define DSV31_LANES [[gnu::always_inline]] inline
 
 namespace dsv31::inline v1::simd::generic {
