@@ -30,7 +30,7 @@ struct TensorInfo {
 struct OpenLimits {
   std::uint64_t max_tensors = 1u << 20;                         // of all files of a set; V3 FP8 has 91,000
   std::uint64_t max_keys = 1u << 16;                            // GGUF key-values
-  std::uint64_t max_metadata_bytes = std::uint64_t{512} << 20;  // GGUF key-values as stored
+  std::uint64_t max_metadata_bytes = std::uint64_t{256} << 20;  // GGUF key-values as stored
   std::uint64_t max_header_bytes = 100'000'000;  // safetensors header; its reference implementation has the same cap
   std::uint64_t max_shards = 1u << 12;
   std::uint64_t max_text_bytes = std::uint64_t{64} << 20;  // config, index and template files
@@ -55,6 +55,7 @@ struct Checkpoint {
   Kind kind = Kind::gguf;
   Metadata metadata;                                 // GGUF key-values; empty for safetensors
   Json config, generation_config, tokenizer_config;  // of a folder; null where the file is absent
+  Json file_metadata;                                // __metadata__ of the first safetensors file: an object of strings, or null
   std::shared_ptr<const Reader> tokenizer_json;      // null where absent
   std::string chat_template_jinja;                   // empty where absent
   std::vector<std::shared_ptr<const Reader>> files;
@@ -63,7 +64,8 @@ struct Checkpoint {
   OpenCount count;
 
   const TensorInfo* find(std::string_view name) const noexcept;  // null where absent
-  // Adds a tensor; format (of `where`) where its name is taken.
+  void reserve(std::size_t tensors);
+  // Adds a tensor whose name is new; where it is taken, format (by a tensor of the same file) or mismatch (of another file).
   void add(TensorInfo tensor, std::string_view where);
 
  private:

@@ -7,19 +7,32 @@ namespace dsv31::inline v1 {
 
 std::string_view to_string(Code code) noexcept {
   switch (code) {
-    case Code::io: return "io";
-    case Code::format: return "format";
-    case Code::limit: return "limit";
-    case Code::unsupported: return "unsupported";
-    case Code::mismatch: return "mismatch";
-    case Code::argument: return "argument";
-    case Code::not_found: return "not_found";
-    case Code::no_memory: return "no_memory";
-    case Code::busy: return "busy";
-    case Code::cancelled: return "cancelled";
-    case Code::timeout: return "timeout";
-    case Code::backend: return "backend";
-    case Code::peer: return "peer";
+    case Code::io:
+      return "io";
+    case Code::format:
+      return "format";
+    case Code::limit:
+      return "limit";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::mismatch:
+      return "mismatch";
+    case Code::argument:
+      return "argument";
+    case Code::not_found:
+      return "not_found";
+    case Code::no_memory:
+      return "no_memory";
+    case Code::busy:
+      return "busy";
+    case Code::cancelled:
+      return "cancelled";
+    case Code::timeout:
+      return "timeout";
+    case Code::backend:
+      return "backend";
+    case Code::peer:
+      return "peer";
   }
   return "unknown";
 }

@@ -17,6 +17,8 @@ namespace dsv31::inline v1::io {
 // Ids as in the file.
 enum class ValueType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 inline constexpr int kValueTypeCount = 13;
+std::string_view to_string(ValueType type) noexcept;
+std::size_t value_bytes(ValueType type) noexcept;  // 0 for strings and arrays
 
 // The strings of one array. The views live as long as the Metadata.
 class StringArray {
@@ -82,7 +84,7 @@ class Metadata {
   std::string_view string_or(std::string_view key, std::string_view absent) const;
 
  private:
-  friend class MetadataReader;
+  friend class MetadataBuilder;
   struct Entry {
     std::uint64_t key = 0;  // offset in keys_
     std::uint32_t key_bytes = 0;

@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dsv31::inline v1::io {
