@@ -43,6 +43,15 @@ DSV31_LANES V16 load_bf16(const std::uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
 
+DSV31_LANES V16 load_e4m3(const std::uint8_t* p) {
+  const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
+  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x80)), 8);
+  const __m256i half = _mm256_or_si256(sign, _mm256_slli_epi16(magnitude, 7));
+  const __mmask16 nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f));
+  return {_mm512_cvtph_ps(_mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00)))};
+}
+
 DSV31_LANES V16 add(V16 a, V16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 DSV31_LANES V16 sub(V16 a, V16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 DSV31_LANES V16 mul(V16 a, V16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
@@ -77,6 +86,7 @@ DSV31_LANES I16 load_u8(const std::uint8_t* p) {
 DSV31_LANES void store_i8(std::int8_t* p, I16 a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.v)); }
 DSV31_LANES I16 add(I16 a, I16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 DSV31_LANES I16 sub(I16 a, I16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+DSV31_LANES I16 max(I16 a, I16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 DSV31_LANES I16 bit_and(I16 a, I16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 DSV31_LANES I16 bit_or(I16 a, I16 b) { return {_mm512_or_si512(a.v, b.v)}; }
 DSV31_LANES I16 bit_xor(I16 a, I16 b) { return {_mm512_xor_si512(a.v, b.v)}; }
@@ -110,6 +120,7 @@ DSV31_LANES float max_lane(V16 a) {
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 DSV31_LANES std::int32_t sum(I16 a) { return _mm512_reduce_add_epi32(a.v); }
+DSV31_LANES std::int32_t max_lane(I16 a) { return _mm512_reduce_max_epi32(a.v); }
 DSV31_LANES float first(V16 a) { return _mm512_cvtss_f32(a.v); }
 
 }  // namespace dsv31::inline v1::simd::avx512

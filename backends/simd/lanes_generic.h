@@ -4,17 +4,14 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"  // everything here is inlined: no call passes such a struct
-#endif
 #define DSV31_LANES [[gnu::always_inline]] inline
 
 namespace dsv31::inline v1::simd::generic {
 
-struct alignas(64) V16 {
+struct V16 {
   float v[16];
 };
-struct alignas(64) I16 {
+struct I16 {
   std::int32_t v[16];
 };
 struct M16 {
@@ -85,6 +82,16 @@ DSV31_LANES V16 load_bf16(const std::uint16_t* p) {
   DSV31_EACH {
     const std::uint32_t bits = static_cast<std::uint32_t>(p[i]) << 16;
     std::memcpy(&r.v[i], &bits, 4);
+  }
+  return r;
+}
+
+// E4M3FN times 2^-8, exact (moving the bits up gives a half whose exponent is 8 too small); 0x7f and 0xff are NaN.
+DSV31_LANES V16 load_e4m3(const std::uint8_t* p) {
+  V16 r;
+  DSV31_EACH {
+    const std::uint32_t x = p[i], magnitude = x & 0x7fu;
+    r.v[i] = half_to_float(static_cast<std::uint16_t>((x & 0x80u) << 8 | (magnitude == 0x7fu ? 0x7e00u : magnitude << 7)));
   }
   return r;
 }
@@ -194,6 +201,10 @@ DSV31_LANES I16 sub(I16 a, I16 b) {
   DSV31_EACH a.v[i] = wrap(static_cast<std::uint32_t>(a.v[i]) - static_cast<std::uint32_t>(b.v[i]));
   return a;
 }
+DSV31_LANES I16 max(I16 a, I16 b) {
+  DSV31_EACH a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+  return a;
+}
 DSV31_LANES I16 bit_and(I16 a, I16 b) {
   DSV31_EACH a.v[i] &= b.v[i];
   return a;
@@ -258,6 +269,10 @@ DSV31_LANES std::int32_t sum(I16 a) {
   std::uint32_t s = 0;
   DSV31_EACH s += static_cast<std::uint32_t>(a.v[i]);
   return wrap(s);
+}
+DSV31_LANES std::int32_t max_lane(I16 a) {
+  DSV31_EACH a.v[0] = a.v[i] > a.v[0] ? a.v[i] : a.v[0];
+  return a.v[0];
 }
 DSV31_LANES float first(V16 a) { return a.v[0]; }
 

@@ -81,6 +81,13 @@ TEST_CASE("lane operations give literal results on every instruction set") {
     CHECK(q[5] == -128);
     CHECK(q[15] == 7);
     CHECK(p.sum_int(n) == 1000 - 1000 + 127 + 128 - 128 - 129 + 5 + 7);
+    std::int32_t low[16] = {};
+    CHECK(p.max_int(n, low) == 1000);
+    for (auto& v : low) v = -5;
+    low[7] = 2000;
+    CHECK(p.max_int(low, n) == 2000);
+    for (auto& v : low) v = -5;
+    CHECK(p.max_int(low, low) == -5);
     float s[16], u[16];
     p.widen(q, s, u);
     CHECK(s[1] == -128.0f);
@@ -118,6 +125,17 @@ TEST_CASE("all halves and bfloats convert exactly, floats to the nearest even ha
         wrong += !same(h[i] >> 15 ? -want : want, f[i]);
         wrong += !(std::isnan(f[i]) ? (back[i] & 0x7c00) == 0x7c00 && (back[i] & 0x3ff) != 0 : back[i] == h[i]);
         wrong += !same(g[i], std::bit_cast<float>(static_cast<std::uint32_t>(h[i]) << 16));
+      }
+    }
+    for (std::uint32_t base = 0; base < 256; base += 16) {
+      std::uint8_t e[16];
+      float f[16];
+      for (std::uint32_t i = 0; i < 16; ++i) e[i] = static_cast<std::uint8_t>(base + i);
+      p.from_e4m3(e, f);
+      for (int i = 0; i < 16; ++i) {
+        const int x = e[i] >> 3 & 15, m = e[i] & 7;
+        const float want = (e[i] & 127) == 127 ? kNan : std::ldexp(static_cast<float>(x ? m + 8 : m), (x ? x : 1) - 10 - 8);
+        wrong += !same(e[i] >> 7 ? -want : want, f[i]);
       }
     }
     CHECK(wrong == 0);

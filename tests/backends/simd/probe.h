@@ -16,11 +16,13 @@ struct Probe {
   void (*to_half)(const float* x, std::uint16_t* y);                          // (16)
   void (*from_half)(const std::uint16_t* x, float* y);
   void (*from_bfloat)(const std::uint16_t* x, float* y);
+  void (*from_e4m3)(const std::uint8_t* x, float* y);
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   std::int32_t (*sum_int)(const std::int32_t* x);
-  void (*narrow)(const std::int32_t* x, std::int8_t* y);    // saturating
-  void (*widen)(const std::int8_t* x, float* s, float* u);  // as signed and as unsigned bytes
+  std::int32_t (*max_int)(const std::int32_t* a, const std::int32_t* b);  // of both
+  void (*narrow)(const std::int32_t* x, std::int8_t* y);                  // saturating
+  void (*widen)(const std::int8_t* x, float* s, float* u);                // as signed and as unsigned bytes
   void (*partial)(const float* x, std::int64_t n, float fill, float* loaded, float* stored);
   std::uint32_t (*masks)(const float* a, const float* b,
                          std::int64_t n);  // bits of (a < b or a == b) and not nan(a) and lane < n

@@ -50,9 +50,11 @@ void fused(const float* a, const float* b, const float* c, float* out) {
 void to_half(const float* x, std::uint16_t* y) { store_f16(y, load(x)); }
 void from_half(const std::uint16_t* x, float* y) { store(y, load_f16(x)); }
 void from_bfloat(const std::uint16_t* x, float* y) { store(y, load_bf16(x)); }
+void from_e4m3(const std::uint8_t* x, float* y) { store(y, load_e4m3(x)); }
 float do_sum(const float* x) { return sum(load(x)); }
 float do_max(const float* x) { return max_lane(load(x)); }
 std::int32_t sum_int(const std::int32_t* x) { return sum(loadi(x)); }
+std::int32_t max_int(const std::int32_t* a, const std::int32_t* b) { return max_lane(max(loadi(a), loadi(b))); }
 void narrow(const std::int32_t* x, std::int8_t* y) { store_i8(y, loadi(x)); }
 void widen(const std::int8_t* x, float* s, float* u) {
   store(s, to_float(load_i8(x)));
@@ -73,7 +75,7 @@ extern const Probe DSV31_PROBE;
 const Probe DSV31_PROBE = {
     map<do_exp>, map<do_log>,   map<do_tanh>,  map<do_sigmoid>, map<do_silu>, map<do_gelu>, map<do_sin>,
     map<do_cos>, map<do_round>, map<do_floor>, map<do_sqrt>,    map<do_abs>,  map<do_neg>,  map<do_integer>,
-    binary,      fused,         to_half,       from_half,       from_bfloat,  do_sum,       do_max,
-    sum_int,     narrow,        widen,         partial,         masks};
+    binary,      fused,         to_half,       from_half,       from_bfloat,  from_e4m3,    do_sum,
+    do_max,      sum_int,       max_int,       narrow,          widen,        partial,      masks};
 
 }  // namespace dsv31::test
