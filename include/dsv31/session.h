@@ -35,7 +35,7 @@ enum class Finish {
 DSV31_API std::string_view to_string(Finish finish) noexcept;
 
 struct TokenEvent {
-  Token token = kNoToken;
+  Token token = kNoToken;                   // kNoToken: only text that had been held back at the end
   std::string_view text;                    // whole characters that this token completed, stop strings held back; may be empty
   float logprob = 0;                        // of the raw logits, when logprobs >= 0
   std::span<const TokenLogprob> top;        // when logprobs > 0
