@@ -1,0 +1,15 @@
+#define DSV31_ISA_AVX2
+#include "backends/cpu/attention_lanes.h"
+#include "backends/cpu/rope_lanes.h"
+
+namespace dsv31::inline v1::cpu {
+
+const AttentionKernels attention_avx2{.chunk = avx2::chunk,
+                                      .merge = avx2::merge,
+                                      .finish = avx2::finish,
+                                      .angles = avx2::angles,
+                                      .norm = avx2::norm,
+                                      .turn = avx2::turn,
+                                      .cache = avx2::cache};
+
+}  // namespace dsv31::inline v1::cpu

@@ -1,0 +1,15 @@
+#define DSV31_ISA_AVX512
+#include "backends/cpu/attention_lanes.h"
+#include "backends/cpu/rope_lanes.h"
+
+namespace dsv31::inline v1::cpu {
+
+const AttentionKernels attention_avx512{.chunk = avx512::chunk,
+                                        .merge = avx512::merge,
+                                        .finish = avx512::finish,
+                                        .angles = avx512::angles,
+                                        .norm = avx512::norm,
+                                        .turn = avx512::turn,
+                                        .cache = avx512::cache};
+
+}  // namespace dsv31::inline v1::cpu

@@ -1,0 +1,15 @@
+#define DSV31_ISA_GENERIC
+#include "backends/cpu/attention_lanes.h"
+#include "backends/cpu/rope_lanes.h"
+
+namespace dsv31::inline v1::cpu {
+
+const AttentionKernels attention_generic{.chunk = generic::chunk,
+                                         .merge = generic::merge,
+                                         .finish = generic::finish,
+                                         .angles = generic::angles,
+                                         .norm = generic::norm,
+                                         .turn = generic::turn,
+                                         .cache = generic::cache};
+
+}  // namespace dsv31::inline v1::cpu

@@ -1,0 +1,158 @@
+#include "backends/cpu/attention_tiles.h"
+
+#include <algorithm>
+
+namespace dsv31::inline v1::cpu {
+namespace {
+
+constexpr std::int64_t kEnoughTiles = 64;  // from here on tiles alone keep the workers busy
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(row_stride(count)) * sizeof(float); }
+
+std::int64_t tiles(const AttentionShape& shape, const SequenceRows& s) { return ceil_div(s.rows * shape.group, kTile); }
+
+std::int64_t chunks(const TileRunner& runner, const SequenceRows& s) {
+  return TileRunner::last_chunk(s.position + s.rows - 1) - runner.first_chunk(s.position) + 1;
+}
+
+}  // namespace
+
+std::size_t TileRunner::scratch_bytes() const {
+  return floats(kTile * kChunk) + floats(shape_.k_width * kBlock) + floats(kBlock * row_stride(shape_.v_width)) +
+         floats(kTile * slot());
+}
+
+std::size_t TileRunner::slot_bytes(std::int64_t rows, std::size_t budget) const {
+  const std::size_t one = static_cast<std::size_t>(rows * shape_.heads()) * floats(slot());
+  return std::max(one, std::min(budget, one * static_cast<std::size_t>(shape_.max_chunks + 1)));
+}
+
+Division TileRunner::divide(const Selection& selection, std::size_t budget) const {
+  std::int64_t items = 0, rows = 0, longest = 1;
+  for (const SequenceRows& s : selection.sequences) {
+    if (s.rows >= selection.below) continue;
+    items += tiles(shape_, s) * shape_.kv_heads;
+    rows += s.rows;
+    longest = std::max(longest, chunks(*this, s));
+  }
+  Division d;
+  if (items >= kEnoughTiles || longest == 1 || rows == 0) return d;
+  const std::int64_t slots =
+      static_cast<std::int64_t>(budget / (static_cast<std::size_t>(rows * shape_.heads()) * floats(slot())));
+  const std::int64_t most = std::min(shape_.max_chunks, slots - 1);
+  if (most < 2) return d;
+  return {.split = true, .chunks = std::min(most, longest), .waves = ceil_div(longest, most)};
+}
+
+void TileRunner::partial(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
+                         std::byte* scratch) const {
+  const std::int64_t base = chunk * kChunk;
+  std::int32_t begin[kTile], end[kTile];
+  std::int64_t from = tile.m, to = 0, lowest = kChunk, highest = 0;  // visible rows are one range: positions ascend over the tile
+  for (std::int64_t i = 0; i < tile.m; ++i) {
+    const std::int64_t position = tile.position(i);
+    const std::int64_t b = shape_.window > 0 ? std::max<std::int64_t>(position - shape_.window + 1 - base, 0) : 0;
+    const std::int64_t e = std::min(position + 1 - base, kChunk);
+    begin[i] = static_cast<std::int32_t>(std::min(b, kChunk));
+    end[i] = static_cast<std::int32_t>(std::max<std::int64_t>(e, 0));
+    if (b >= e) continue;
+    from = std::min(from, i);
+    to = i + 1;
+    lowest = std::min(lowest, b);
+    highest = std::max(highest, e);
+  }
+  if (from >= to) return;
+
+  ChunkArgs args;
+  args.half = cache.type == DType::f16;
+  const std::int64_t element = args.half ? 2 : 4;
+  const std::int32_t* table = shape_.window_table ? tile.sequence->window_blocks : tile.sequence->blocks;
+  for (std::int64_t b = lowest / kBlock; b * kBlock < highest; ++b) {
+    const std::byte* block = cache.block(shape_.layer, table[chunk * kChunkBlocks + b]);
+    if (shape_.latent > 0) {
+      args.keys[b] = args.values[b] = block;
+      continue;
+    }
+    args.keys[b] = block + tile.kv_head * shape_.k_width * kBlock * element;
+    args.values[b] = block + (shape_.kv_heads * shape_.k_width + tile.kv_head * shape_.v_width) * kBlock * element;
+  }
+  args.latent = shape_.latent > 0;
+  args.k_width = shape_.k_width;
+  args.v_width = shape_.v_width;
+  args.value_stride = args.latent ? shape_.latent : shape_.v_width;
+  args.scale = shape_.scale;
+  args.softcap = shape_.softcap;
+  args.m = to - from;
+  args.q = tile.q + from * tile.q_stride;
+  args.q_stride = tile.q_stride;
+  args.begin = begin + from;
+  args.end = end + from;
+  args.part = part + from * part_stride;
+  args.part_stride = part_stride;
+  args.scores = reinterpret_cast<float*>(scratch);
+  args.key_scratch = args.scores + kTile * kChunk;
+  args.value_scratch = args.key_scratch + row_stride(shape_.k_width * kBlock);
+  kernels_->chunk(args);
+}
+
+bool TileRunner::stream(const RunContext& context, const Tile& tile, float* part, std::int64_t part_stride,
+                        std::byte* scratch) const {
+  const std::int64_t first = first_chunk(tile.position(0)), last = last_chunk(tile.position(tile.m - 1));
+  float* fresh = reinterpret_cast<float*>(scratch + scratch_bytes() - floats(kTile * slot()));
+  for (std::int64_t chunk = first; chunk <= last; ++chunk) {
+    if (context.stopped()) return false;
+    partial(context.step->cache, tile, chunk, fresh, slot(), scratch);
+    for (std::int64_t i = 0; i < tile.m; ++i) {
+      const std::int64_t begin = first_chunk(tile.position(i));
+      if (chunk < begin || chunk > last_chunk(tile.position(i))) continue;
+      if (chunk == begin)
+        std::copy_n(fresh + i * slot(), slot(), part + i * part_stride);
+      else
+        kernels_->merge(part + i * part_stride, fresh + i * slot(), shape_.v_width);
+    }
+  }
+  return true;
+}
+
+void TileRunner::gather(const Division& division, std::int64_t wave, std::int64_t position, std::int64_t base_chunk,
+                        float* slots) const {
+  const std::int64_t base = base_chunk + wave * division.chunks, first = first_chunk(position);
+  float* running = slots + division.chunks * slot();
+  const std::int64_t end = std::min(last_chunk(position) + 1, base + division.chunks);
+  for (std::int64_t chunk = std::max(first, base); chunk < end; ++chunk) {
+    const float* fresh = slots + (chunk - base) * slot();
+    if (chunk == first)
+      std::copy_n(fresh, slot(), running);
+    else
+      kernels_->merge(running, fresh, shape_.v_width);
+  }
+}
+
+bool TileItems::find(std::int64_t number, Item& item) {
+  const AttentionShape& shape = runner_->shape();
+  for (; at_ < selection_.sequences.size(); ++at_) {
+    const SequenceRows& s = selection_.sequences[at_];
+    if (s.rows >= selection_.below) continue;
+    const std::int64_t heads = shape.kv_heads, done = wave_ * division_.chunks;
+    const std::int64_t span = division_.split ? std::clamp<std::int64_t>(chunks(*runner_, s) - done, 0, division_.chunks) : 1;
+    const std::int64_t count = tiles(shape, s) * heads * span;
+    if (number >= items_before_ + count) {
+      items_before_ += count;
+      rows_before_ += s.rows;
+      continue;
+    }
+    const std::int64_t n = count - 1 - (number - items_before_);  // the longest tiles, those of the last rows, first
+    item.sequence = &s;
+    item.rows_before = rows_before_;
+    item.chunk = runner_->first_chunk(s.position) + done + n % span;
+    item.kv_head = n / span % heads;
+    item.first = n / span / heads * kTile;
+    item.m = std::min(kTile, s.rows * shape.group - item.first);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace dsv31::inline v1::cpu
