@@ -60,9 +60,9 @@ struct Linear {
     ValueId out = kNone;      // (n, out_features)
   };
   ValueId x = kNone;  // (n, in_features)
-  Norm norm;
+  Norm norm{};
   std::vector<Part> parts;
-  Norm post_norm;
+  Norm post_norm{};
   ValueId residual = kNone;  // (n, out_features)
 };
 
@@ -72,7 +72,7 @@ struct RopeCache {
   std::int32_t layer = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, rope_dim = 0;
   Pairing pairing = Pairing::half_split;
-  Norm q_norm, k_norm;  // weights (head_dim)
+  Norm q_norm{}, k_norm{};  // weights (head_dim)
   ValueId angles = kNone;  // (n, rope_dim)
   ValueId q = kNone;       // (n, num_attention_heads * head_dim)
   ValueId k = kNone;       // (n, num_key_value_heads * head_dim)
@@ -99,7 +99,7 @@ struct MlaAttention {
   std::int64_t num_attention_heads = 0, kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   Pairing pairing = Pairing::interleaved;
   float scale = 1;
-  Norm kv_norm;            // weight (kv_lora_rank)
+  Norm kv_norm{};            // weight (kv_lora_rank)
   MatrixId k_b = kNone;    // (num_attention_heads, kv_lora_rank, qk_nope_head_dim): W_UK of each head, transposed
   MatrixId v_b = kNone;    // (num_attention_heads, v_head_dim, kv_lora_rank): W_UV of each head
   ValueId angles = kNone;  // (n, qk_rope_head_dim)
@@ -116,7 +116,7 @@ enum class GroupScore : std::uint8_t { none, max, top2_sum };  // none: no group
 // (sum + 1e-20), times routed_scaling_factor. Experts come out in ascending id.
 struct Gate {
   ValueId x = kNone;          // (n, hidden_size)
-  Norm norm;
+  Norm norm{};
   MatrixId weight = kNone;    // (n_routed_experts, hidden_size)
   VectorId bias = kNone;      // (n_routed_experts): e_score_correction_bias
   std::int64_t n_routed_experts = 0, num_experts_per_tok = 0, n_group = 1, topk_group = 1;
@@ -131,7 +131,7 @@ struct Gate {
 // E(x) = down (activation(gate x) * up x). out = residual + (sum over the row's experts, ascending id, of w_e E_e(norm(x)) + E_shared(norm(x)))
 struct Experts {
   ValueId x = kNone;  // (n, hidden_size)
-  Norm norm;
+  Norm norm{};
   ValueId ids = kNone, weights = kNone;  // of Gate, (n, num_experts_per_tok)
   std::int64_t n_routed_experts = 0, num_experts_per_tok = 0;
   MatrixId gate = kNone, up = kNone;  // (n_routed_experts, moe_intermediate_size, hidden_size)
@@ -146,12 +146,12 @@ struct Experts {
 // out = residual + post_norm(down (activation(gate norm(x)) * up norm(x)) )
 struct GatedFfn {
   ValueId x = kNone;  // (n, hidden_size)
-  Norm norm;
+  Norm norm{};
   MatrixId gate = kNone, up = kNone;  // (intermediate_size, hidden_size)
   MatrixId down = kNone;              // (hidden_size, intermediate_size)
   VectorId gate_bias = kNone, up_bias = kNone, down_bias = kNone;
   Activation activation = Activation::silu;
-  Norm post_norm;
+  Norm post_norm{};
   ValueId residual = kNone;  // (n, hidden_size)
   ValueId out = kNone;       // (n, hidden_size); may be residual
 };
@@ -159,7 +159,7 @@ struct GatedFfn {
 // out[j] = cap(W norm(x[logit_row[j]]) + bias), for the rows whose logits are wanted; cap as in Attention.
 struct Head {
   ValueId x = kNone;  // (n, hidden_size)
-  Norm norm;
+  Norm norm{};
   MatrixId weight = kNone;  // (vocab_size, hidden_size)
   VectorId bias = kNone;    // (vocab_size)
   float softcap = 0;
