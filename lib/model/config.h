@@ -64,6 +64,10 @@ struct Config {
 
   std::int64_t q_width() const { return num_attention_heads * head_dim; }
   std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
+  // Keys that a query of the layer sees, itself included; 0: all.
+  std::int64_t window(std::int64_t layer) const {
+    return !sliding.empty() && sliding[static_cast<std::size_t>(layer)] ? sliding_window : 0;
+  }
 };
 
 // Ranges of a model. The largest known are 671B: hidden 18,432, 128 heads, 256 experts, vocabulary 262,208.
