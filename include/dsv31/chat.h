@@ -18,24 +18,24 @@
 namespace dsv31::inline v1 {
 
 struct ToolCall {
-  std::string id, name;
-  std::string arguments;  // JSON text of an object
+  std::string id{}, name{};
+  std::string arguments{};  // JSON text of an object
 };
 
 struct Message {
-  std::string role;     // "system", "user", "assistant", "tool", or whatever the template knows
-  std::string content;
-  std::string reasoning;  // reasoning_content of an assistant message; empty: absent
-  std::vector<ToolCall> tool_calls;
-  std::string tool_call_id, name;
+  std::string role{};    // "system", "user", "assistant", "tool", or whatever the template knows
+  std::string content{};
+  std::string reasoning{};  // reasoning_content of an assistant message; empty: absent
+  std::vector<ToolCall> tool_calls{};
+  std::string tool_call_id{}, name{};
   bool trusted = false;  // its bytes may form control tokens
 };
 
 struct ChatOptions {
   bool add_generation_prompt = true;
-  std::optional<bool> thinking;  // sets both `thinking` and `enable_thinking`, the names that templates use
-  std::string tools;             // JSON array of tools in OpenAI's form; empty: none
-  std::string kwargs;            // JSON object of further template variables; reserved names are refused (argument)
+  std::optional<bool> thinking{};  // sets both `thinking` and `enable_thinking`, the names that templates use
+  std::string tools{};            // JSON array of tools in OpenAI's form; empty: none
+  std::string kwargs{};           // JSON object of further template variables; reserved names are refused (argument)
   std::int64_t now = 0;          // seconds since 1970 UTC for strftime_now; 0: the system clock
 };
 

@@ -20,7 +20,7 @@
 namespace dsv31::inline v1 {
 
 struct ModelOptions {
-  Progress progress;                    // read_metadata, then read_weights
+  Progress progress{};                   // read_metadata, then read_weights
   const CancelToken* cancel = nullptr;  // read while loading; cancelled leaves nothing behind
 };
 

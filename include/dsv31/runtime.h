@@ -83,12 +83,12 @@ struct Allocator {
 struct RuntimeOptions {
   int threads = 0;                    // workers, the caller included; 0: usable processors, limited by affinity and cgroup quota
   Executor* executor = nullptr;       // use the host's workers instead; must outlive the runtime
-  LogSink log;                        // none: nothing is logged; the library never writes to stdout or stderr
+  LogSink log{};                       // none: nothing is logged; the library never writes to stdout or stderr
   LogLevel log_level = LogLevel::warning;
   std::uint64_t memory_budget = 0;    // bytes of weights, caches and scratch; 0: no limit
-  Allocator allocator;                // for weights, caches and scratch
-  std::string isa;                    // "generic", "avx2", "avx512"; empty: the best this processor has; else unsupported
-  std::string backend;                // "reference", "cpu", "quantized": put it first for every op it supports; empty: by affinity
+  Allocator allocator{};               // for weights, caches and scratch
+  std::string isa{};                   // "generic", "avx2", "avx512"; empty: the best this processor has; else unsupported
+  std::string backend{};               // "reference", "cpu", "quantized": put it first for every op it supports; empty: by affinity
   bool strict = false;                // with `backend`: refuse (unsupported) instead of falling back
   bool pin_threads = false;           // one worker a physical processor
   int spin_microseconds = 50;         // how long a worker spins for the next phase before it sleeps

@@ -48,12 +48,12 @@ struct SamplerOptions {
   float dry_base = 1.75f;
   std::int32_t dry_allowed_length = 2;
   std::int32_t dry_last_n = 64;     // -1: all
-  std::vector<Token> dry_breakers;  // tokens that end a repetition
+  std::vector<Token> dry_breakers{}; // tokens that end a repetition
 
   int mirostat = 0;                 // 0 off, 1, 2; replaces top_k .. xtc
   float mirostat_tau = 5, mirostat_eta = 0.1f;
 
-  std::vector<std::pair<Token, float>> logit_bias;  // added first; -infinity bans
+  std::vector<std::pair<Token, float>> logit_bias{}; // added first; -infinity bans
   // Stages left out are off. The default is llama.cpp's order.
   std::vector<SamplerStage> order{SamplerStage::logit_bias, SamplerStage::penalties, SamplerStage::dry, SamplerStage::top_n_sigma,
                                   SamplerStage::top_k, SamplerStage::typical, SamplerStage::top_p, SamplerStage::min_p,

@@ -36,20 +36,20 @@ DSV31_API std::string_view to_string(Finish finish) noexcept;
 
 struct TokenEvent {
   Token token = kNoToken;                   // kNoToken: only text that had been held back at the end
-  std::string_view text;                    // whole characters that this token completed, stop strings held back; may be empty
+  std::string_view text{};                   // whole characters that this token completed, stop strings held back; may be empty
   float logprob = 0;                        // of the raw logits, when logprobs >= 0
-  std::span<const TokenLogprob> top;        // when logprobs > 0
+  std::span<const TokenLogprob> top{};       // when logprobs > 0
 };
 
 struct GenerateOptions {
   std::int64_t max_tokens = -1;             // -1: until the model stops or the context is full
-  SamplerOptions sampler;
-  std::vector<std::string> stop;            // at most 64; not part of the text; found across token borders
+  SamplerOptions sampler{};
+  std::vector<std::string> stop{};           // at most 64; not part of the text; found across token borders
   bool ignore_end_of_generation = false;
   bool special_in_text = false;             // show special tokens in the text
   int logprobs = -1;                        // -1: none; 0: of the token; n: and of the n most likely, at most 20
   // Host's own processors: may change logits (vocab_size) in place before the sampler sees them.
-  std::function<void(std::span<float> logits, std::span<const Token> timeline)> processor;
+  std::function<void(std::span<float> logits, std::span<const Token> timeline)> processor{};
   const CancelToken* cancel = nullptr;
 };
 
@@ -61,7 +61,7 @@ struct GenerateResult {
 };
 
 struct AppendOptions {
-  Progress progress;                        // Stage::prefill, tokens
+  Progress progress{};                       // Stage::prefill, tokens
   const CancelToken* cancel = nullptr;
 };
 
@@ -112,7 +112,7 @@ class DSV31_API Session {
 // All or nothing: when it throws, every session is as before.
 struct Advance {
   Session* session = nullptr;
-  std::span<const Token> tokens;
+  std::span<const Token> tokens{};
 };
 DSV31_API void advance(std::span<Advance> items, const CancelToken* cancel = nullptr);
 

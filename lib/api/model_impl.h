@@ -18,7 +18,7 @@ namespace dsv31::inline v1 {
 struct Model::Impl {
   Runtime runtime;
   ModelInfo info;
-  Graph graph;
+  model::ModelSpec spec;
   sched::Placement placement;  // in the default numerics; fixes the layouts of the matrices
   sched::WeightStore weights;
   std::optional<Tokenizer> tokenizer;

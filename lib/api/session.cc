@@ -25,7 +25,7 @@ struct Session::Impl {
         compute(c),
         engine(m.impl()->engine.get()),
         lane(&engine->lane(numerics_of(c))),
-        capacity(context_of(m.impl()->graph, c)),
+        capacity(context_of(m.impl()->spec.graph, c)),
         timeline(lane->pool) {}
 
   ~Impl() {
@@ -40,7 +40,7 @@ struct Session::Impl {
   }
 
   void check_tokens(std::span<const Token> tokens, const char* where) const {
-    const std::int64_t vocab = model.impl()->graph.vocab_size;
+    const std::int64_t vocab = model.impl()->spec.graph.vocab_size;
     for (std::size_t i = 0; i < tokens.size(); ++i)
       if (tokens[i] < 0 || tokens[i] >= vocab)
         throw Error(Code::argument, where, fmt::format("got token {} at index {}, expected 0 to {}", tokens[i], i, vocab - 1));
@@ -54,7 +54,7 @@ struct Session::Impl {
   session::Engine::Item item() {
     session::Engine::Item out;
     out.timeline = &timeline;
-    out.sink = [this](std::int64_t, std::span<const float> row, std::int64_t) { logits.assign(row.begin(), row.begin() + model.impl()->graph.vocab_size); };
+    out.sink = [this](std::int64_t, std::span<const float> row, std::int64_t) { logits.assign(row.begin(), row.begin() + model.impl()->spec.graph.vocab_size); };
     return out;
   }
 
@@ -116,7 +116,7 @@ void Session::append(std::span<const Token> tokens, const RowSink& sink, const A
   if (tokens.empty()) return;
   if (impl_->timeline.cached() != impl_->timeline.size()) impl_->compute_pending(options);
   const std::int64_t first = impl_->timeline.size();
-  const std::int64_t vocab = impl_->model.impl()->graph.vocab_size;
+  const std::int64_t vocab = impl_->model.impl()->spec.graph.vocab_size;
   impl_->timeline.push(tokens);
   impl_->logits_valid = false;
   try {
@@ -184,7 +184,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
   Impl& me = *impl_;
   const bool text = me.model.has_tokenizer();
   session::StopStrings stop(options.stop);
-  Sampler sampler(options.sampler, static_cast<std::size_t>(me.model.impl()->graph.vocab_size));
+  Sampler sampler(options.sampler, static_cast<std::size_t>(me.model.impl()->spec.graph.vocab_size));
   sampler.accept(tokens());
   std::optional<StreamDecoder> decoder;
   if (text) decoder.emplace(me.model.tokenizer(), !options.special_in_text);

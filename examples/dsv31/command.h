@@ -1,0 +1,67 @@
+// What the subcommands of the command line share: arguments of a model, opening it with a progress bar, numbers in and out.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsv31/dsv31.h"
+
+namespace cli {
+
+// A mistake in the arguments: one line on stderr, exit status 2.
+struct UsageError {
+  std::string text;
+};
+
+struct ModelArgs {
+  std::string path, isa, backend;
+  int threads = 0;
+  bool exact = false, relaxed = false, strict = false;
+  long chunk = 512, context = 0;
+
+  void add_to(CLI::App& app);
+  void add_compute_to(CLI::App& app);
+  dsv31::RuntimeOptions runtime() const;
+  dsv31::ComputeOptions compute() const;
+};
+
+// Opens the model; shows a bar on stderr while it reads, where stderr is a terminal.
+dsv31::Model open_model(const ModelArgs& args);
+// A bar for the prefill of a long prompt, or nothing where stderr is no terminal.
+dsv31::Progress progress_bar(std::string_view label);
+
+struct SamplerArgs {
+  double temp = 0.8, top_p = 0.95, min_p = 0.05, repeat_penalty = 1;
+  int top_k = 40;
+  unsigned long long seed = 0;
+
+  void add_to(CLI::App& app);
+  dsv31::SamplerOptions options() const;
+};
+
+// A file's bytes; "-" is stdin. Throws dsv31::Error not_found or io.
+std::string read_text(const std::string& path);
+void write_floats(const std::string& path, const std::vector<float>& values);
+// "1,2,3"; throws UsageError naming what is no number.
+std::vector<dsv31::Token> parse_tokens(const std::string& list);
+std::string json_string(std::string_view text);
+// Shortest text that reads back as the same number.
+std::string number(double value);
+// FNV-1a of the bytes of a row of logits, as 16 hex digits.
+std::string logits_hash(std::span<const float> logits);
+
+void add_run(CLI::App& app, std::function<void()>& action);
+void add_chat(CLI::App& app, std::function<void()>& action);
+void add_logits(CLI::App& app, std::function<void()>& action);
+void add_tokenize(CLI::App& app, std::function<void()>& action);
+void add_detokenize(CLI::App& app, std::function<void()>& action);
+void add_template(CLI::App& app, std::function<void()>& action);
+void add_perplexity(CLI::App& app, std::function<void()>& action);
+void add_bench(CLI::App& app, std::function<void()>& action);
+void add_info(CLI::App& app, std::function<void()>& action);
+
+}  // namespace cli
