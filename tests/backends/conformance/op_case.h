@@ -33,8 +33,8 @@ struct Past {
 struct Value {
   std::int64_t width = 0;
   std::vector<float> data{};  // (n, width) before the op; empty: an output, which starts as garbage
-  bool written = false;     // the op may change it
-  bool logits = false;      // a row for each wanted row
+  bool written = false;       // the op may change it
+  bool logits = false;        // a row for each wanted row
 };
 
 struct OpCase {
@@ -64,7 +64,7 @@ class CaseBuilder {
 
   Random& random() { return random_; }
   std::int64_t rows() const { return case_.rows(); }
-  ValueId input(std::int64_t width, double scale = 1);         // random
+  ValueId input(std::int64_t width, double scale = 1);            // random
   ValueId input_of(std::int64_t width, std::vector<float> data);  // (n, width)
   ValueId output(std::int64_t width, bool logits = false);
   // The op may change it; its result is compared only if `compared`.

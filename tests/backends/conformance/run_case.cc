@@ -166,12 +166,16 @@ struct Part {
   std::int64_t first = 0, rows = 0;
 };
 
-void run_phases(const PreparedOp& op, const Step& step, float* const* values, std::byte* scratch, int workers) {
-  std::atomic<bool> stop{false};
+void run_phases(const PreparedOp& op, const Step& step, float* const* values, std::byte* scratch, const RunOptions& options,
+                std::vector<std::string>& faults) {
+  const int workers = options.workers;
+  std::atomic<bool> stop{options.stopped};
+  std::atomic<bool> allocated{false};
   for (int phase = 0, phases = op.phases(step); phase < phases; ++phase) {
     std::atomic<std::int64_t> cursor{0};
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(workers));
     auto work = [&](int worker) {
+      const std::int64_t before = allocations();
       try {
         op.run(phase, {.step = &step,
                        .values = values,
@@ -183,6 +187,7 @@ void run_phases(const PreparedOp& op, const Step& step, float* const* values, st
       } catch (...) {
         thrown[static_cast<std::size_t>(worker)] = std::current_exception();
       }
+      if (allocations() != before) allocated = true;
     };
     std::vector<std::thread> threads;
     for (int w = 1; w < workers; ++w) threads.emplace_back(work, w);
@@ -191,6 +196,7 @@ void run_phases(const PreparedOp& op, const Step& step, float* const* values, st
     for (const std::exception_ptr& e : thrown)
       if (e) std::rethrow_exception(e);
   }
+  if (allocated) faults.push_back("allocated while running");
 }
 
 }  // namespace
@@ -292,7 +298,7 @@ RunResult run_case(const OpCase& c, const Backend& backend, const PackedCase& pa
                       static_cast<std::size_t>(v.width) * 4);
     }
     Guarded scratch(op->scratch_bytes(step.rows(), options.workers));
-    run_phases(*op, step, values.data(), scratch.data(), options.workers);
+    run_phases(*op, step, values.data(), scratch.data(), options, result.faults);
 
     if (!scratch.intact()) result.faults.push_back("scratch overrun");
     for (std::size_t id = 0; id < c.values.size(); ++id) {

@@ -12,6 +12,7 @@ struct RunOptions {
   Numerics numerics{};
   DType cache_type = DType::f32;
   int workers = 1;
+  bool stopped = false;    // the step's stop flag is set before the first phase
   std::int64_t chunk = 0;  // rows of a sequence that make a step of their own; 0: all rows of all sequences in one step
 };
 
@@ -19,8 +20,11 @@ struct RunResult {
   std::vector<std::vector<float>> outputs;  // by OpCase::outputs: (n, width)
   std::vector<float> cache;                 // all elements of all blocks of all layers
   std::vector<float> cached;                // (n, [K | V] or latent): what the cache holds of the case's rows
-  std::vector<std::string> faults;          // guards or inputs that were overwritten
+  std::vector<std::string> faults;          // overwritten guards or inputs, and allocations while running
 };
+
+// Calls of operator new by this thread. (allocations.cc replaces the operator for the test program.)
+std::int64_t allocations();
 
 struct FreeAligned {
   void operator()(std::byte* p) const;
