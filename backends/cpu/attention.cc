@@ -11,14 +11,12 @@ namespace {
 
 constexpr std::size_t kSlotBudget = std::size_t{4} << 20;
 
-const char* name(Isa isa) { return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "generic"; }
-
 class PreparedAttention final : public PreparedOp {
  public:
   PreparedAttention(const Attention& op, const AttentionShape& shape, Isa isa, DType cache_type)
       : op_(op),
         runner_(shape, attention_kernels(isa)),
-        kernel_(std::string(name(isa)) + (cache_type == DType::f16 ? " f16" : " f32")) {}
+        kernel_(std::string(simd::isa_name(isa)) + (cache_type == DType::f16 ? " f16" : " f32")) {}
 
   std::size_t scratch_bytes(std::int64_t max_rows, int max_workers) const override {
     return static_cast<std::size_t>(max_workers) * worker_bytes() + runner_.slot_bytes(max_rows, kSlotBudget);

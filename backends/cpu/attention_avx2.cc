@@ -8,7 +8,6 @@ const AttentionKernels attention_avx2{.chunk = avx2::chunk,
                                       .merge = avx2::merge,
                                       .finish = avx2::finish,
                                       .angles = avx2::angles,
-                                      .norm = avx2::norm,
                                       .turn = avx2::turn,
                                       .cache = avx2::cache};
 

@@ -8,7 +8,6 @@ const AttentionKernels attention_avx512{.chunk = avx512::chunk,
                                         .merge = avx512::merge,
                                         .finish = avx512::finish,
                                         .angles = avx512::angles,
-                                        .norm = avx512::norm,
                                         .turn = avx512::turn,
                                         .cache = avx512::cache};
 

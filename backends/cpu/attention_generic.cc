@@ -8,7 +8,6 @@ const AttentionKernels attention_generic{.chunk = generic::chunk,
                                          .merge = generic::merge,
                                          .finish = generic::finish,
                                          .angles = generic::angles,
-                                         .norm = generic::norm,
                                          .turn = generic::turn,
                                          .cache = generic::cache};
 

@@ -46,8 +46,6 @@ struct AttentionKernels {
   void (*finish)(const float* part, std::int64_t v_width, float* out);
   // out (2 * half) = [cos(a) * scale | sin(a) * scale], a = position * inv_freq (half)
   void (*angles)(const float* inv_freq, std::int64_t half, float position, float scale, float* out);
-  // y (n) = weight (n) * x (n) / sqrt(mean(x^2) + eps); y may be x
-  void (*norm)(const float* x, const float* weight, std::int64_t n, float eps, float* y);
   // Turns x (dim) in place by angles (dim), as `angles` wrote them.
   void (*turn)(float* x, const float* angles, std::int64_t dim, bool interleaved);
   // dst[i * stride] = x[i], n elements of f16 (to nearest even) or f32; stride counts elements

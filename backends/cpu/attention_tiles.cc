@@ -32,7 +32,7 @@ std::size_t TileRunner::slot_bytes(std::int64_t rows, std::size_t budget) const 
 Division TileRunner::divide(const Selection& selection, std::size_t budget) const {
   std::int64_t items = 0, rows = 0, longest = 1;
   for (const SequenceRows& s : selection.sequences) {
-    if (s.rows >= selection.below) continue;
+    if (!selection.has(s)) continue;
     items += tiles(shape_, s) * shape_.kv_heads;
     rows += s.rows;
     longest = std::max(longest, chunks(*this, s));
@@ -134,7 +134,7 @@ bool TileItems::find(std::int64_t number, Item& item) {
   const AttentionShape& shape = runner_->shape();
   for (; at_ < selection_.sequences.size(); ++at_) {
     const SequenceRows& s = selection_.sequences[at_];
-    if (s.rows >= selection_.below) continue;
+    if (!selection_.has(s)) continue;
     const std::int64_t heads = shape.kv_heads, done = wave_ * division_.chunks;
     const std::int64_t span = division_.split ? std::clamp<std::int64_t>(chunks(*runner_, s) - done, 0, division_.chunks) : 1;
     const std::int64_t count = tiles(shape, s) * heads * span;

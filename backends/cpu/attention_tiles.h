@@ -39,10 +39,12 @@ struct Tile {
   std::int64_t position(std::int64_t i) const { return sequence->position + (first + i) / group; }
 };
 
-// Which sequences take part: those with fewer rows than `below`.
+// Which sequences take part: those with at least `from` and fewer than `below` rows.
 struct Selection {
   std::span<const SequenceRows> sequences;
-  std::int64_t below = INT64_MAX;
+  std::int64_t from = 0, below = INT64_MAX;
+
+  bool has(const SequenceRows& s) const { return s.rows >= from && s.rows < below; }
 };
 
 struct Division {

@@ -5,18 +5,20 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/attention_kernels.h"
+#include "backends/cpu/op.h"
 
 namespace dsv31::inline v1::cpu {
 namespace {
 
 class PreparedRopeCache final : public PreparedOp {
  public:
-  PreparedRopeCache(const RopeCache& op, const PrepareContext& context, const AttentionKernels& kernels)
-      : op_(op), kernels_(&kernels), windowed_(context.graph->caches[static_cast<std::size_t>(op.layer)].window > 0) {
-    if (!context.vectors) return;
-    if (op.q_norm.weight != kNone) q_norm_ = context.vectors[op.q_norm.weight];
-    if (op.k_norm.weight != kNone) k_norm_ = context.vectors[op.k_norm.weight];
-  }
+  PreparedRopeCache(const RopeCache& op, const PrepareContext& context, Isa isa)
+      : op_(op),
+        kernels_(&attention_kernels(isa)),
+        rows_(&row_kernels(isa)),
+        q_norm_(vector_of(context, op.q_norm.weight)),
+        k_norm_(vector_of(context, op.k_norm.weight)),
+        windowed_(context.graph->caches[static_cast<std::size_t>(op.layer)].window > 0) {}
 
   std::size_t scratch_bytes(std::int64_t, int max_workers) const override {
     return static_cast<std::size_t>(max_workers * row_stride(op_.head_dim)) * sizeof(float);
@@ -42,13 +44,13 @@ class PreparedRopeCache final : public PreparedOp {
     const float* angles = op_.rope_dim > 0 ? context.row(op_.angles, r, op_.rope_dim) : nullptr;
     float* q = context.row(op_.q, r, op_.num_attention_heads * dim) + kv_head * group * dim;
     for (std::int64_t h = 0; h < group; ++h, q += dim) {
-      if (q_norm_) kernels_->norm(q, q_norm_, dim, op_.q_norm.eps, q);
+      if (q_norm_) rows_->rms_norm(q, q_norm_, op_.q_norm.eps, dim, q);
       if (angles) kernels_->turn(q, angles, op_.rope_dim, interleaved);
     }
     const float* from = context.row(op_.k, r, op_.num_key_value_heads * dim) + kv_head * dim;
     float* k = reinterpret_cast<float*>(context.scratch) + context.worker * row_stride(dim);
     if (k_norm_)
-      kernels_->norm(from, k_norm_, dim, op_.k_norm.eps, k);
+      rows_->rms_norm(from, k_norm_, op_.k_norm.eps, dim, k);
     else
       for (std::int64_t d = 0; d < dim; ++d) k[d] = from[d];
     if (angles) kernels_->turn(k, angles, op_.rope_dim, interleaved);
@@ -65,15 +67,16 @@ class PreparedRopeCache final : public PreparedOp {
 
   RopeCache op_;
   const AttentionKernels* kernels_;
-  const float* q_norm_ = nullptr;  // (head_dim)
-  const float* k_norm_ = nullptr;  // (head_dim)
+  const RowKernels* rows_;
+  const float* q_norm_;  // (head_dim) or null
+  const float* k_norm_;  // (head_dim) or null
   bool windowed_;
 };
 
 }  // namespace
 
 std::unique_ptr<PreparedOp> prepare_rope_cache(const RopeCache& op, const PrepareContext& context, const KernelTable&, Isa isa) {
-  return std::make_unique<PreparedRopeCache>(op, context, attention_kernels(isa));
+  return std::make_unique<PreparedRopeCache>(op, context, isa);
 }
 
 }  // namespace dsv31::inline v1::cpu

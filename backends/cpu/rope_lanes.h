@@ -1,4 +1,4 @@
-// Rotary embedding (Su et al. 2021), the norm of a head, and the write of a row into the cache.
+// Rotary embedding (Su et al. 2021) and the write of a row into the cache.
 // Included only by the files of one instruction set, after lanes.h.
 #pragma once
 
@@ -18,17 +18,6 @@ static void angles(const float* inv_freq, std::int64_t half, float position, flo
     store_n(out + i, n, mul(cosine, set1(scale)));
     store_n(out + half + i, n, mul(sine, set1(scale)));
   }
-}
-
-static void norm(const float* x, const float* weight, std::int64_t n, float eps, float* y) {
-  V16 squares = zero();
-  for (std::int64_t i = 0; i < n; i += 16) {
-    const V16 v = load_n(x + i, n - i, 0);
-    squares = fma(v, v, squares);
-  }
-  const V16 factor = set1(1.0f / sqrt(sum(squares) / static_cast<float>(n) + eps));
-  for (std::int64_t i = 0; i < n; i += 16)
-    store_n(y + i, n - i, mul(mul(load_n(x + i, n - i, 0), factor), load_n(weight + i, n - i, 0)));
 }
 
 // (a, b) -> (a cos - b sin, a sin + b cos)

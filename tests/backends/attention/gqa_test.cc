@@ -58,7 +58,7 @@ std::vector<float> norm_weight(const Shape& s, std::uint64_t seed) {
 
 // stale: what all blocks hold before the first step.
 Result run_all(const Shape& s, cpu::Isa isa, const std::vector<Inputs>& in, const Schedule& schedule, int workers,
-               std::uint8_t stale = 0) {
+               std::uint8_t stale = 0, bool random_past = false) {
   Result result;
   std::int64_t longest = 0;
   for (const Inputs& i : in) {
@@ -72,10 +72,11 @@ Result run_all(const Shape& s, cpu::Isa isa, const std::vector<Inputs>& in, cons
   const int blocks = static_cast<int>(result.blocks_each) * static_cast<int>(in.size());
   result.cache = std::make_unique<Cache>(desc, s.type, blocks);
   for (int b = 0; b < blocks; ++b) result.cache->fill(b, stale);
+  if (random_past) result.cache->randomise(5);
 
   Graph graph;
   graph.caches = {desc};
-  graph.context_length = 1024;
+  graph.context_length = 2048;
   const std::vector<float> q_norm = norm_weight(s, 91), k_norm = norm_weight(s, 92);
   const float* vectors[] = {q_norm.data(), k_norm.data()};
   const PrepareContext context = prepare_context(graph, vectors, s.type);
@@ -264,6 +265,25 @@ TEST_CASE("what stale slots hold, NaN included, never enters attention") {
         REQUIRE(same_bits(run_all(s, isa, in, in_steps(270, rows), 1, 0x7b).out[0], clean.out[0]));
       }
     }
+}
+
+TEST_CASE("waves over a long past give the bits of a single row's one wave") {
+  const Shape s{.heads = 32, .kv_heads = 1, .head_dim = 256, .rope_dim = 64};
+  const std::vector<Inputs> in{inputs(s, 1100, 12)};
+  Schedule single;
+  for (std::int64_t p = 1070; p < 1100; ++p) single.push_back({{0, p, 1}});
+  const Result waves = run_all(s, isas().back(), in, {{{0, 1070, 30}}}, 2, 0, true);
+  REQUIRE(same_bits(waves.out[0], run_all(s, isas().back(), in, single, 1, 0, true).out[0]));
+
+  Graph graph;
+  graph.caches = {{.num_key_value_heads = 1, .head_dim = 256}};
+  graph.context_length = 2048;
+  const auto op =
+      cpu::prepare_attention({.num_attention_heads = 32, .num_key_value_heads = 1, .head_dim = 256, .q = kQ, .out = kOut},
+                             prepare_context(graph, nullptr, DType::f16), {}, isas().back());
+  const StepTables thirty({{0, 1070, 30}}, 18, 1, 0), one({{0, 1099, 1}}, 18, 1, 0);
+  REQUIRE(op->phases(thirty.step({})) == 4);  // two waves
+  REQUIRE(op->phases(one.step({})) == 2);
 }
 
 TEST_CASE("rope and the head norms are those of plain double precision, and the cache holds them rounded") {

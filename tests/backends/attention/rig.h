@@ -86,8 +86,20 @@ class Cache {
   float kv_value(std::int32_t id, std::int64_t head, std::int64_t slot, std::int64_t d) const {
     return value(id, (desc_.num_key_value_heads + head) * desc_.head_dim * kBlock + slot * desc_.head_dim + d);
   }
+  // Values in [-1, 1) everywhere: a past that no step has to compute.
+  void randomise(std::uint64_t seed) {
+    Random random(seed);
+    for (int id = 0; id < blocks_; ++id)
+      for (std::byte *b = view_.block(0, id), *end = b + bytes_; b < end;) {
+        const float f = random.next();
+        const std::uint16_t h = f32_to_f16(f);
+        const std::size_t n = view_.type == DType::f16 ? 2 : 4;
+        std::memcpy(b, n == 2 ? static_cast<const void*>(&h) : &f, n);
+        b += n;
+      }
+  }
   // What a rewound cache may hold past the last position.
-  void fill(std::int32_t id, std::uint8_t byte) { std::memset(const_cast<std::byte*>(view_.block(0, id)), byte, bytes_); }
+  void fill(std::int32_t id, std::uint8_t byte) { std::memset(view_.block(0, id), byte, bytes_); }
 
  private:
   static constexpr int kSlab = 3;
