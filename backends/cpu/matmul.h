@@ -1,9 +1,9 @@
 // The matrix product on packed weights: the one interface between the ops and the kernels of each format and instruction set.
 //
-// Weights are packed N16K4: strips of 16 output rows over the whole K, inside them 64-byte units of 16 rows x 4 consecutive k, so that
-// one unit is one zmm, two ymm, or one row of an AMX tile. The stored form is the same for every instruction set.
-// Canonical arithmetic: one float32 accumulator per output element, K ascending, never split. Float weights: acc = fma(w, x, acc).
-// Int8 activations: per activation group one exact int32 dot, then acc = fma(float(dot), x_scale * w_scale, acc); formats with a
+// Weights are packed N16K4: strips of 16 output rows over the whole K, inside them 64-byte units of 16 rows x 4 consecutive k, so
+// that one unit is one zmm, two ymm, or one row of an AMX tile. The stored form is the same for every instruction set. Canonical
+// arithmetic: one float32 accumulator per output element, K ascending, never split. Float weights: acc = fma(w, x, acc). Int8
+// activations: per activation group one exact int32 dot, then acc = fma(float(dot), x_scale * w_scale, acc); formats with a
 // minimum add acc = fma(float(-min_dot), x_scale * w_min_scale, acc) right after it. So every kernel gives the same bits.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace dsv31::inline v1::cpu {
 
-inline constexpr std::int64_t kStrip = 16;        // output rows in a strip
-inline constexpr std::int64_t kPanelStrips = 4;   // strips in a work item: 64 output rows
+inline constexpr std::int64_t kStrip = 16;       // output rows in a strip
+inline constexpr std::int64_t kPanelStrips = 4;  // strips in a work item: 64 output rows
 
 using simd::Isa;
 
@@ -32,7 +32,7 @@ constexpr std::int64_t group(Form f) { return f == Form::q8_32 ? 32 : 128; }
 struct Activations {
   Form form = Form::f32;
   std::int64_t cols = 0;
-  const float* f32 = nullptr;          // (rows, f32_stride)
+  const float* f32 = nullptr;  // (rows, f32_stride)
   std::int64_t f32_stride = 0;
   const std::int8_t* q = nullptr;      // (rows, q_stride)
   const float* scale = nullptr;        // (rows, scale_stride): one a group
@@ -42,14 +42,14 @@ struct Activations {
 
 struct MatmulArgs {
   const PackedMatrix* w = nullptr;
-  std::int64_t index = 0;                    // which matrix of the stack
+  std::int64_t index = 0;                       // which matrix of the stack
   std::int64_t strip_begin = 0, strip_end = 0;  // at most kPanelStrips strips
   const Activations* x = nullptr;
-  const std::int32_t* rows = nullptr;        // (m): which activation rows; null: 0 .. m-1
+  const std::int32_t* rows = nullptr;  // (m): which activation rows; null: 0 .. m-1
   std::int64_t m = 0;
-  float* out = nullptr;                      // (m, ld): out[j * ld + (row - 16 * strip_begin)]; whole strips are written, the rows past
-  std::int64_t ld = 0;                       // the matrix's last one with zeros. 64-byte aligned, ld a multiple of 16
-  std::byte* scratch = nullptr;              // scratch_bytes(), this worker's own, 64-byte aligned
+  float* out = nullptr;          // (m, ld): out[j * ld + (row - 16 * strip_begin)]; whole strips are written, the rows past
+  std::int64_t ld = 0;           // the matrix's last one with zeros. 64-byte aligned, ld a multiple of 16
+  std::byte* scratch = nullptr;  // scratch_bytes(), this worker's own, 64-byte aligned
 };
 
 struct MatmulKernel {
@@ -62,10 +62,14 @@ struct MatmulKernel {
 // Packed form of one format: all functions are exact inverses of each other and independent of the instruction set.
 struct PackedFormat {
   std::size_t (*matrix_bytes)(const MatrixDesc& w) = nullptr;  // a multiple of 64, at most 1.03 of the source for whole strips
-  void (*pack)(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, const std::byte* src, std::byte* packed) = nullptr;
-  void (*unpack)(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, const std::byte* packed, std::byte* dst) = nullptr;
-  // Exact float32 values of one strip: out (k_end - k_begin, 16), k ranges in whole blocks of the format. For exact mode and embedding.
-  void (*decode_strip)(const PackedMatrix& w, std::int64_t index, std::int64_t strip, std::int64_t k_begin, std::int64_t k_end, float* out) = nullptr;
+  void (*pack)(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, const std::byte* src,
+               std::byte* packed) = nullptr;
+  void (*unpack)(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, const std::byte* packed,
+                 std::byte* dst) = nullptr;
+  // Exact float32 values of one strip: out (k_end - k_begin, 16), k ranges in whole blocks of the format. For exact mode and
+  // embedding.
+  void (*decode_strip)(const PackedMatrix& w, std::int64_t index, std::int64_t strip, std::int64_t k_begin, std::int64_t k_end,
+                       float* out) = nullptr;
 };
 
 // Float formats: F32, F16, BF16 and F8_E4M3 (block scales). Defined in backends/cpu.
@@ -75,14 +79,14 @@ const MatmulKernel* float_kernel(DType type, Isa isa);
 // The building block of exact products of quantised weights: out[j][0..15] = (first ? 0 : out[j][0..15]) + sum over k in
 // [k_begin, k_end) of w[k - k_begin][0..15] * x.f32[rows[j]][k], one accumulator per element, k ascending by fma.
 // w (k_end - k_begin, 16), one decoded strip.
-using StripProduct = void (*)(const float* w, std::int64_t k_begin, std::int64_t k_end, const Activations& x, const std::int32_t* rows,
-                              std::int64_t m, float* out, std::int64_t ld, bool first);
+using StripProduct = void (*)(const float* w, std::int64_t k_begin, std::int64_t k_end, const Activations& x,
+                              const std::int32_t* rows, std::int64_t m, float* out, std::int64_t ld, bool first);
 StripProduct strip_product(Isa isa);
 
 // What a backend puts at the disposal of the ops: `cpu` knows the float formats, `quantized` knows all.
 struct KernelTable {
-  const PackedFormat* (*format)(DType type) = nullptr;                           // null: not supported
-  const MatmulKernel* (*kernel)(DType type, Isa isa, bool exact) = nullptr;      // null: not supported
+  const PackedFormat* (*format)(DType type) = nullptr;                       // null: not supported
+  const MatmulKernel* (*kernel)(DType type, Isa isa, bool exact) = nullptr;  // null: not supported
 };
 const KernelTable& float_kernels();
 
