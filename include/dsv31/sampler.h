@@ -25,6 +25,9 @@ enum class SamplerStage : std::uint8_t {
   logit_bias, penalties, dry, top_n_sigma, top_k, typical, top_p, min_p, xtc, temperature,
 };
 
+// llama.cpp's order: that of the enumerators.
+DSV31_API std::vector<SamplerStage> default_sampler_order();
+
 struct SamplerOptions {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;  // an independent draw for each fork or choice of one seed
@@ -54,10 +57,8 @@ struct SamplerOptions {
   float mirostat_tau = 5, mirostat_eta = 0.1f;
 
   std::vector<std::pair<Token, float>> logit_bias{}; // added first; -infinity bans
-  // Stages left out are off. The default is llama.cpp's order.
-  std::vector<SamplerStage> order{SamplerStage::logit_bias, SamplerStage::penalties, SamplerStage::dry, SamplerStage::top_n_sigma,
-                                  SamplerStage::top_k, SamplerStage::typical, SamplerStage::top_p, SamplerStage::min_p,
-                                  SamplerStage::xtc, SamplerStage::temperature};
+  // Stages left out are off.
+  std::vector<SamplerStage> order = default_sampler_order();
 
   static SamplerOptions greedy() {
     SamplerOptions o;

@@ -69,6 +69,12 @@ void validate(const SamplerOptions& o, std::size_t vocab_size) {
 
 }  // namespace
 
+std::vector<SamplerStage> default_sampler_order() {
+  std::vector<SamplerStage> out;
+  for (auto s = SamplerStage::logit_bias; s <= SamplerStage::temperature; s = static_cast<SamplerStage>(static_cast<int>(s) + 1)) out.push_back(s);
+  return out;
+}
+
 struct Sampler::Impl {
   SamplerOptions options;
   std::size_t vocab_size;
