@@ -73,11 +73,14 @@ class Handler {
   bool end_object() { return --depth_, events_.end_object(), true; }
   bool start_array(std::size_t) { return open(), events_.start_array(), true; }
   bool end_array() { return --depth_, events_.end_array(), true; }
-  bool parse_error(std::size_t, const std::string&, const Lexed::exception&) { return fail("well-formed JSON in UTF-8"); }
+  bool parse_error(std::size_t position, const std::string&, const Lexed::exception&) {
+    return fail("well-formed JSON in UTF-8", position);  // counts the byte that does not fit, and the end as one
+  }
 
-  bool fail(std::string_view expected) const {
+  bool fail(std::string_view expected, std::size_t position = 0) const {
     throw Error(Code::format, where_,
-                fmt::format("byte {}: got a byte that does not fit, expected {}", offset_ == 0 ? 0 : offset_ - 1, expected));
+                fmt::format("byte {}: got a byte that does not fit or the end, expected {}",
+                            position == 0 ? offset_ : position - 1, expected));
   }
 
  private:

@@ -24,6 +24,7 @@ class NameIndex {
   std::uint32_t insert(std::string_view name, std::uint32_t at, const NameOf& name_of, std::string_view where);
   template <class NameOf>
   std::uint32_t find(std::string_view name, const NameOf& name_of) const noexcept;
+  static std::uint64_t hash(std::string_view name) noexcept;
   std::uint64_t probes() const noexcept { return probes_; }  // of all inserts
 
  private:
@@ -31,7 +32,6 @@ class NameIndex {
     std::uint32_t at = kNone;
     std::uint32_t tag = 0;  // high half of the hash: most mismatches are seen without the name
   };
-  static std::uint64_t hash(std::string_view name) noexcept;
   void grow(std::size_t slots);
   void spend(std::string_view where);  // one probe
 
