@@ -1,6 +1,6 @@
 // A session: one timeline of tokens with its key-value cache. Sampled tokens are the truth; nothing is ever rendered again.
 //
-// A session is used by one thread at a time; different sessions may be used from different threads. advance() moves many sessions of
+// A session is used by one thread at a time; different sessions may be used from different threads. advance_all() moves many sessions of
 // one model in one step, which costs little more than one of them. A session keeps its model alive.
 //
 // What a session computes depends on its tokens alone: not on threads, chunks, other sessions, forks or rewinds (unless relaxed).
@@ -102,7 +102,7 @@ class DSV31_API Session {
   struct Impl;
 
  private:
-  friend DSV31_API void advance(std::span<struct Advance> items, const CancelToken* cancel);
+  friend DSV31_API void advance_all(std::span<struct Advance> items, const CancelToken* cancel);
   explicit Session(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;
 };
@@ -114,6 +114,6 @@ struct Advance {
   Session* session = nullptr;
   std::span<const Token> tokens{};
 };
-DSV31_API void advance(std::span<Advance> items, const CancelToken* cancel = nullptr);
+DSV31_API void advance_all(std::span<Advance> items, const CancelToken* cancel = nullptr);
 
 }  // namespace dsv31::inline v1

@@ -263,19 +263,19 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
   return result;
 }
 
-void advance(std::span<Advance> items, const CancelToken* cancel) {
+void advance_all(std::span<Advance> items, const CancelToken* cancel) {
   if (items.empty()) return;
   std::vector<session::Engine::Item> work;
   std::vector<std::int64_t> before;
   Session::Impl* first = items[0].session ? items[0].session->impl_.get() : nullptr;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i].session == nullptr) throw Error(Code::argument, "advance", fmt::format("got no session at index {}, expected one", i));
+    if (items[i].session == nullptr) throw Error(Code::argument, "advance_all", fmt::format("got no session at index {}, expected one", i));
     Session::Impl& s = *items[i].session->impl_;
     if (s.lane != first->lane)
-      throw Error(Code::argument, "advance", fmt::format("got another model or precision at index {}, expected those of index 0", i));
+      throw Error(Code::argument, "advance_all", fmt::format("got another model or precision at index {}, expected those of index 0", i));
     for (std::size_t j = 0; j < i; ++j)
-      if (items[j].session == items[i].session) throw Error(Code::argument, "advance", fmt::format("got one session at index {} and {}, expected each once", j, i));
-    s.check_tokens(items[i].tokens, "advance");
+      if (items[j].session == items[i].session) throw Error(Code::argument, "advance_all", fmt::format("got one session at index {} and {}, expected each once", j, i));
+    s.check_tokens(items[i].tokens, "advance_all");
   }
   for (Advance& a : items) {
     Session::Impl& s = *a.session->impl_;
