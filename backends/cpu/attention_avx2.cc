@@ -9,6 +9,9 @@ const AttentionKernels attention_avx2{.chunk = avx2::chunk,
                                       .finish = avx2::finish,
                                       .angles = avx2::angles,
                                       .turn = avx2::turn,
-                                      .cache = avx2::cache};
+                                      .cache = avx2::cache,
+                                      .turn_block = avx2::turn_block,
+                                      .widen_block = avx2::widen_block,
+                                      .product = avx2::block_product};
 
 }  // namespace dsv31::inline v1::cpu

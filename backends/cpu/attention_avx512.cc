@@ -9,6 +9,9 @@ const AttentionKernels attention_avx512{.chunk = avx512::chunk,
                                         .finish = avx512::finish,
                                         .angles = avx512::angles,
                                         .turn = avx512::turn,
-                                        .cache = avx512::cache};
+                                        .cache = avx512::cache,
+                                        .turn_block = avx512::turn_block,
+                                        .widen_block = avx512::widen_block,
+                                        .product = avx512::block_product};
 
 }  // namespace dsv31::inline v1::cpu

@@ -9,6 +9,9 @@ const AttentionKernels attention_generic{.chunk = generic::chunk,
                                          .finish = generic::finish,
                                          .angles = generic::angles,
                                          .turn = generic::turn,
-                                         .cache = generic::cache};
+                                         .cache = generic::cache,
+                                         .turn_block = generic::turn_block,
+                                         .widen_block = generic::widen_block,
+                                         .product = generic::block_product};
 
 }  // namespace dsv31::inline v1::cpu

@@ -50,6 +50,12 @@ struct AttentionKernels {
   void (*turn)(float* x, const float* angles, std::int64_t dim, bool interleaved);
   // dst[i * stride] = x[i], n elements of f16 (to nearest even) or f32; stride counts elements
   void (*cache)(const float* x, std::int64_t n, std::byte* dst, std::int64_t stride, bool half);
+  // What expansion of latents takes. dst (width, kBlock) and dst (kBlock, ld): the first `width` elements of the rows of a latent
+  // block src (kBlock, stride), turned or not.
+  void (*turn_block)(const std::byte* src, std::int64_t stride, std::int64_t width, bool half, float* dst);
+  void (*widen_block)(const std::byte* src, std::int64_t stride, std::int64_t width, bool half, float* dst, std::int64_t ld);
+  // c (m, kBlock) = (first ? 0 : c) + a (m, k) b (k, kBlock); rows of a are lda floats apart, b and c are dense
+  void (*product)(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda, const float* b, float* c, bool first);
 };
 
 extern const AttentionKernels attention_generic, attention_avx2, attention_avx512;

@@ -148,6 +148,25 @@ static void merge(float* into, const float* from, std::int64_t v_width) {
     store(into + d, fma(load(into + d), a, mul(load(from + d), b)));
 }
 
+static void turn_block(const std::byte* src, std::int64_t stride, std::int64_t width, bool half, float* dst) {
+  half ? transpose_block(reinterpret_cast<const std::uint16_t*>(src), stride, width, dst)
+       : transpose_block(reinterpret_cast<const float*>(src), stride, width, dst);
+}
+
+static void widen_block(const std::byte* src, std::int64_t stride, std::int64_t width, bool half, float* dst, std::int64_t ld) {
+  half ? widen_rows(reinterpret_cast<const std::uint16_t*>(src), stride, width, 0, kBlock, dst, ld)
+       : widen_rows(reinterpret_cast<const float*>(src), stride, width, 0, kBlock, dst, ld);
+}
+
+static void block_product(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda, const float* b, float* c,
+                          bool first) {
+  for (std::int64_t i = 0; i < m; i += kRows)
+    product<float>(
+        lesser(kRows, m - i),
+        {.a = a + i * lda, .lda = lda, .b = b, .ldb = kBlock, .k = k, .c = c + i * kBlock, .ldc = kBlock, .first = first}, 0,
+        kBlock);
+}
+
 static void finish(const float* part, std::int64_t v_width, float* out) {
   const V16 l = set1(part[1]);
   for (std::int64_t d = 0; d < v_width; d += 16) store_n(out + d, lesser(v_width - d, 16), div(load(part + kPartHead + d), l));

@@ -47,7 +47,7 @@ Division TileRunner::divide(const Selection& selection, std::size_t budget) cons
 }
 
 void TileRunner::partial(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
-                         std::byte* scratch) const {
+                         std::byte* scratch, const ExpandedChunk* expanded) const {
   const std::int64_t base = chunk * kChunk;
   std::int32_t begin[kTile], end[kTile];
   std::int64_t from = tile.m, to = 0, lowest = kChunk, highest = 0;  // visible rows are one range: positions ascend over the tile
@@ -66,22 +66,27 @@ void TileRunner::partial(const CacheView& cache, const Tile& tile, std::int64_t 
   if (from >= to) return;
 
   ChunkArgs args;
-  args.half = cache.type == DType::f16;
+  args.half = expanded == nullptr && cache.type == DType::f16;
+  args.latent = expanded == nullptr && shape_.latent > 0;
+  args.value_stride = expanded != nullptr ? row_stride(shape_.v_width) : args.latent ? shape_.latent : shape_.v_width;
   const std::int64_t element = args.half ? 2 : 4;
   const std::int32_t* table = shape_.window_table ? tile.sequence->window_blocks : tile.sequence->blocks;
   for (std::int64_t b = lowest / kBlock; b * kBlock < highest; ++b) {
+    if (expanded != nullptr) {
+      args.keys[b] = reinterpret_cast<const std::byte*>(expanded->keys + b * shape_.k_width * kBlock);
+      args.values[b] = reinterpret_cast<const std::byte*>(expanded->values + b * kBlock * args.value_stride);
+      continue;
+    }
     const std::byte* block = cache.block(shape_.layer, table[chunk * kChunkBlocks + b]);
-    if (shape_.latent > 0) {
+    if (args.latent) {
       args.keys[b] = args.values[b] = block;
       continue;
     }
     args.keys[b] = block + tile.kv_head * shape_.k_width * kBlock * element;
     args.values[b] = block + (shape_.kv_heads * shape_.k_width + tile.kv_head * shape_.v_width) * kBlock * element;
   }
-  args.latent = shape_.latent > 0;
   args.k_width = shape_.k_width;
   args.v_width = shape_.v_width;
-  args.value_stride = args.latent ? shape_.latent : shape_.v_width;
   args.scale = shape_.scale;
   args.softcap = shape_.softcap;
   args.m = to - from;
@@ -97,21 +102,26 @@ void TileRunner::partial(const CacheView& cache, const Tile& tile, std::int64_t 
   kernels_->chunk(args);
 }
 
+void TileRunner::advance(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
+                         std::byte* scratch, const ExpandedChunk* expanded) const {
+  float* fresh = reinterpret_cast<float*>(scratch + scratch_bytes() - floats(kTile * slot()));
+  partial(cache, tile, chunk, fresh, slot(), scratch, expanded);
+  for (std::int64_t i = 0; i < tile.m; ++i) {
+    const std::int64_t first = first_chunk(tile.position(i));
+    if (chunk < first || chunk > last_chunk(tile.position(i))) continue;
+    if (chunk == first)
+      std::copy_n(fresh + i * slot(), slot(), part + i * part_stride);
+    else
+      kernels_->merge(part + i * part_stride, fresh + i * slot(), shape_.v_width);
+  }
+}
+
 bool TileRunner::stream(const RunContext& context, const Tile& tile, float* part, std::int64_t part_stride,
                         std::byte* scratch) const {
   const std::int64_t first = first_chunk(tile.position(0)), last = last_chunk(tile.position(tile.m - 1));
-  float* fresh = reinterpret_cast<float*>(scratch + scratch_bytes() - floats(kTile * slot()));
   for (std::int64_t chunk = first; chunk <= last; ++chunk) {
     if (context.stopped()) return false;
-    partial(context.step->cache, tile, chunk, fresh, slot(), scratch);
-    for (std::int64_t i = 0; i < tile.m; ++i) {
-      const std::int64_t begin = first_chunk(tile.position(i));
-      if (chunk < begin || chunk > last_chunk(tile.position(i))) continue;
-      if (chunk == begin)
-        std::copy_n(fresh + i * slot(), slot(), part + i * part_stride);
-      else
-        kernels_->merge(part + i * part_stride, fresh + i * slot(), shape_.v_width);
-    }
+    advance(context.step->cache, tile, chunk, part, part_stride, scratch);
   }
   return true;
 }

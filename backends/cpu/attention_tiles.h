@@ -39,6 +39,12 @@ struct Tile {
   std::int64_t position(std::int64_t i) const { return sequence->position + (first + i) / group; }
 };
 
+// Keys and values of one chunk made of latents, for one head.
+struct ExpandedChunk {
+  const float* keys = nullptr;    // (kChunkBlocks, k_width, kBlock)
+  const float* values = nullptr;  // (kChunk, row_stride(v_width))
+};
+
 // Which sequences take part: those with at least `from` and fewer than `below` rows.
 struct Selection {
   std::span<const SequenceRows> sequences;
@@ -71,9 +77,13 @@ class TileRunner {
   }
   static std::int64_t last_chunk(std::int64_t position) { return position / kChunk; }
 
-  // Partials of those rows of the tile that see a key of the chunk; the others' stay as they were.
+  // Partials of those rows of the tile that see a key of the chunk; the others' stay as they were. With `expanded` its keys and
+  // values stand in for the cache's.
   void partial(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
-               std::byte* scratch) const;
+               std::byte* scratch, const ExpandedChunk* expanded = nullptr) const;
+  // The same into scratch, and from there into the running partials of the tile's rows; chunks come in ascending order.
+  void advance(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
+               std::byte* scratch, const ExpandedChunk* expanded = nullptr) const;
   // Partials over all visible keys. False: stopped.
   bool stream(const RunContext& context, const Tile& tile, float* part, std::int64_t part_stride, std::byte* scratch) const;
   // Merges the slots of a query row at `position` into its running partial, those of this wave. slots (chunks + 1, slot()): the

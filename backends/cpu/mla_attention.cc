@@ -4,12 +4,15 @@
 // Sequences with many rows (prefill) are cut into tiles of rows x one head; an item does all of it, so that the head's two
 // projections are read once for 48 rows and nothing but the tile is kept. The other rows (decode) go in groups of up to 32 of any
 // sequences: absorb (the projection of a head once for all rows of the group) | partials of tiles of heads | merge and v_b.
+// With relaxed numerics long sequences take expanded keys and values instead (mla_expanded.h).
 // Phases: cache rows and absorb of the first group | prefill items and partials | merge and v_b, then those of further groups.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/attention_tiles.h"
+#include "backends/cpu/mla_expanded.h"
 #include "backends/cpu/op.h"
 
 namespace dsv31::inline v1::cpu {
@@ -21,6 +24,8 @@ constexpr std::int64_t kAbsorbStrips = 16;  // of one head, in a work item
 constexpr std::int64_t kCacheRows = 4;      // in a work item
 constexpr std::size_t kSlotBudget = std::size_t{8} << 20;
 
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 class PreparedMlaAttention final : public PreparedOp {
  public:
   PreparedMlaAttention(const MlaAttention& op, const AttentionShape& shape, const OpContext& context)
@@ -31,11 +36,15 @@ class PreparedMlaAttention final : public PreparedOp {
         kv_norm_(vector_of(context.prepare, op.kv_norm.weight)),
         k_b_(bind(context, op.k_b)),
         v_b_(bind(context, op.v_b)),
-        kernel_(std::string(simd::isa_name(context.isa)) + " absorbed " + k_b_.kernel->name + " " + v_b_.kernel->name) {}
+        kernel_(std::string(simd::isa_name(context.isa)) + " absorbed " + k_b_.kernel->name + " " + v_b_.kernel->name) {
+    if (!context.prepare.numerics.relaxed) return;
+    expanded_.emplace(op, shape, context);
+    kernel_ += " or expanded";
+  }
 
   std::size_t scratch_bytes(std::int64_t max_rows, int max_workers) const override {
     Area own, shared;
-    place_own(own);
+    place_own(own, max_rows);
     place_shared(shared, max_rows);
     return shared.used() + own.used() * static_cast<std::size_t>(max_workers);
   }
@@ -51,8 +60,8 @@ class PreparedMlaAttention final : public PreparedOp {
     const Step& step = *c.step;
     Area shared_area(c.scratch);
     const Shared shared = place_shared(shared_area, step.rows());
-    Area own_area(c.scratch + shared_area.used() + own_bytes() * static_cast<std::size_t>(c.worker));
-    const Own own = place_own(own_area);
+    Area own_area(c.scratch + shared_area.used() + own_bytes(step.rows()) * static_cast<std::size_t>(c.worker));
+    const Own own = place_own(own_area, step.rows());
     Group g = next_group(step, 0);
     if (phase == 0) return begin(c, g, shared, own);
     const bool prefill = phase == 1;
@@ -90,6 +99,7 @@ class PreparedMlaAttention final : public PreparedOp {
     Activations nope, latent;  // (kTile, qk_nope_head_dim), (kTile, kv_lora_rank)
     float* panel;              // (kTile, a panel)
     std::byte* kernel;
+    MlaExpanded::Place expanded;
   };
 
   static AttentionShape by_head(AttentionShape shape) {
@@ -111,8 +121,8 @@ class PreparedMlaAttention final : public PreparedOp {
     return s;
   }
 
-  Own place_own(Area& area) const {
-    Own o;
+  Own place_own(Area& area, std::int64_t rows) const {
+    Own o{};
     o.tile = area.take<std::byte>(static_cast<std::int64_t>(decode_.scratch_bytes()));
     o.qa = area.take<float>(kTile * q_stride());
     o.parts = area.take<float>(kTile * slot());
@@ -121,12 +131,13 @@ class PreparedMlaAttention final : public PreparedOp {
     o.latent = place_activations(area, v_b_.kernel->form, kTile, rank());
     o.panel = area.take<float>(kTile * kPanelStrips * kStrip);
     o.kernel = area.take<std::byte>(static_cast<std::int64_t>(std::max(k_b_.scratch_bytes(), v_b_.scratch_bytes())));
+    if (expanded_ && rows >= kExpandFrom) o.expanded = expanded_->place(area, rows);
     return o;
   }
 
-  std::size_t own_bytes() const {
+  std::size_t own_bytes(std::int64_t rows) const {
     Area area;
-    place_own(area);
+    place_own(area, rows);
     return area.used();
   }
 
@@ -197,7 +208,7 @@ class PreparedMlaAttention final : public PreparedOp {
   }
 
   void begin(const RunContext& c, const Group& g, const Shared& shared, const Own& own) const {
-    const std::int64_t n = c.step->rows(), items = (n + kCacheRows - 1) / kCacheRows;
+    const std::int64_t n = c.step->rows(), items = ceil_div(n, kCacheRows);
     std::int64_t item = c.take(1);
     for (; item < items; item = c.take(1)) {
       if (c.stopped()) return;
@@ -209,7 +220,7 @@ class PreparedMlaAttention final : public PreparedOp {
   // qa of one head, some strips, all rows of the group. The phase's items from `before` on are these; `taken` is the next one.
   void absorb(const RunContext& c, const Group& g, std::int64_t taken, std::int64_t before, const Shared& shared,
               const Own& own) const {
-    const std::int64_t strips = k_b_.strips(), parts = (strips + kAbsorbStrips - 1) / kAbsorbStrips, ld = heads() * q_stride();
+    const std::int64_t strips = k_b_.strips(), parts = ceil_div(strips, kAbsorbStrips), ld = heads() * q_stride();
     for (std::int64_t item = taken - before; item < heads() * parts; item = c.take(1) - before) {
       if (c.stopped()) return;
       const std::int64_t head = item / parts, begin = item % parts * kAbsorbStrips, end = std::min(strips, begin + kAbsorbStrips);
@@ -227,15 +238,22 @@ class PreparedMlaAttention final : public PreparedOp {
 
   void attend(const RunContext& c, bool prefill, const Group& g, const Division& d, std::int64_t wave, const Shared& shared,
               const Own& own) const {
-    std::int64_t prefill_items = 0;
-    const Selection many{.sequences = c.step->sequences, .from = kPrefillRows};
+    std::int64_t expanded_items = 0, prefill_items = 0;
+    const Selection tiles{.sequences = c.step->sequences, .from = kPrefillRows, .below = expanded_ ? kExpandFrom : INT64_MAX};
     if (prefill)
-      for (const SequenceRows& s : many.sequences)
-        if (many.has(s)) prefill_items += (s.rows + kTile - 1) / kTile * heads();
-    TileItems prefills(prefill_, many, {}, 0), partials(decode_, g.selection, d, wave);
+      for (const SequenceRows& s : tiles.sequences) {
+        if (tiles.has(s)) prefill_items += ceil_div(s.rows, kTile) * heads();
+        if (s.rows >= tiles.below) expanded_items += ceil_div(s.rows, kExpandRows) * heads();
+      }
+    TileItems prefills(prefill_, tiles, {}, 0), partials(decode_, g.selection, d, wave);
     TileItems::Item item;
     while (!c.stopped()) {
-      const std::int64_t number = c.take(1);
+      std::int64_t number = c.take(1);
+      if (number < expanded_items) {
+        expand(c, number, own);
+        continue;
+      }
+      number -= expanded_items;
       if (number < prefill_items) {
         prefills.find(number, item);
         prefill_tile(c, item, own);
@@ -256,6 +274,26 @@ class PreparedMlaAttention final : public PreparedOp {
       } else {
         decode_.stream(c, tile, row, stride, own.tile);
       }
+    }
+  }
+
+  void expand(const RunContext& c, std::int64_t number, const Own& own) const {
+    for (const SequenceRows& s : c.step->sequences) {
+      if (s.rows < kExpandFrom) continue;
+      const std::int64_t items = ceil_div(s.rows, kExpandRows) * heads();
+      if (number >= items) {
+        number -= items;
+        continue;
+      }
+      const std::int64_t head = number % heads(), first = number / heads() * kExpandRows,
+                         m = std::min(kExpandRows, s.rows - first);
+      const std::int64_t dim = op_.qk_nope_head_dim + op_.qk_rope_head_dim, stride = expanded_->q_stride();
+      for (std::int64_t i = 0; i < m; ++i) {
+        const std::int64_t row = s.first_row + first + i;
+        std::copy_n(query(c, row, head), dim, own.expanded.q + i * stride);
+        turn(c, row, own.expanded.q + i * stride + op_.qk_nope_head_dim);
+      }
+      return expanded_->run(c, s, head, first, m, own.expanded);
     }
   }
 
@@ -311,6 +349,7 @@ class PreparedMlaAttention final : public PreparedOp {
   const float* kv_norm_;         // (kv_lora_rank) or null
   Matrix k_b_;                   // (num_attention_heads, kv_lora_rank, qk_nope_head_dim)
   Matrix v_b_;                   // (num_attention_heads, v_head_dim, kv_lora_rank)
+  std::optional<MlaExpanded> expanded_;
   std::string kernel_;
 };
 

@@ -199,7 +199,8 @@ const Shape kShapes[] = {
 TEST_CASE("attention agrees with a softmax in double precision at every border of blocks and chunks") {
   for (const Shape& s : kShapes) {
     const Result result = run_all(s, isas().back(), {inputs(s, 701, 7)}, in_steps(701, 300), 2);
-    for (const std::int64_t p : {0, 1, 15, 16, 62, 63, 64, 65, 99, 100, 127, 128, 254, 255, 256, 257, 299, 300, 511, 512, 520, 700})
+    for (const std::int64_t p :
+         {0, 1, 15, 16, 62, 63, 64, 65, 99, 100, 127, 128, 254, 255, 256, 257, 299, 300, 511, 512, 520, 700})
       for (std::int64_t h = 0; h < s.heads; ++h) {
         INFO("position " << p << " head " << h);
         REQUIRE(excess(s, result, p, h) <= 1);

@@ -258,7 +258,7 @@ TEST_CASE("latent attention agrees with expanded keys and values in double preci
     const Schedule schedule{{{0, 0, 300}}, {{0, 300, 212}}, {{0, 512, 1}}, {{0, 513, 7}}, {{0, 520, 1}}};
     const Result result = run_all(model, isas().back(), {in}, schedule, {.workers = 2});
     for (const std::int64_t p : {0, 1, 16, 63, 64, 65, 255, 256, 257, 300, 511, 512, 515, 520})
-      for (std::int64_t h = 0; h < s.heads; h += s.heads > 10 ? 7 : 1) {
+      for (std::int64_t h = 0; h<s.heads; h += s.heads> 10 ? 7 : 1) {
         INFO("position " << p << " head " << h);
         REQUIRE(excess(model, in, result, p, h) <= 1);
       }
@@ -345,6 +345,32 @@ TEST_CASE("what stale latents hold, NaN included, never enters") {
       for (const std::int64_t rows : {10, 150}) {
         const Result clean = run_all(model, isa, in, in_steps(150, rows));
         REQUIRE(same_bits(run_all(model, isa, in, in_steps(150, rows), {.stale = 0xff}).out[0], clean.out[0]));
+      }
+    }
+}
+
+TEST_CASE("relaxed numerics expand long prefill and agree with the absorbed form") {
+  for (const Shape& s : kShapes)
+    for (const cpu::Isa isa : isas()) {
+      if (isa == cpu::Isa::generic && s.heads > 10) continue;
+      const Model model(s);
+      const std::int64_t n = isa == cpu::Isa::generic ? 200 : 777;
+      const std::vector<Inputs> in{inputs(s, n, 13), inputs(s, 30, 14)};
+      const Schedule schedule{{{0, 0, n - 180}, {1, 0, 30}}, {{0, n - 180, 180}}};
+      const Schedule one{{{0, 0, n}, {1, 0, 30}}};
+      const Result absorbed = run_all(model, isa, in, one, {.numerics = {.exact = true}});
+      const Result expanded = run_all(model, isa, in, one, {.workers = 2, .numerics = {.exact = true, .relaxed = true}});
+      const Result cut = run_all(model, isa, in, schedule, {.workers = 3, .numerics = {.exact = true, .relaxed = true}});
+      REQUIRE(!same_bits(expanded.out[0], absorbed.out[0]));
+      REQUIRE(same_bits(expanded.out[1], absorbed.out[1]));
+      for (const Result* got : {&expanded, &cut}) {
+        double error = 0, power = 0;
+        for (std::size_t i = 0; i < absorbed.out[0].size(); ++i) {
+          const double d = double{got->out[0][i]} - absorbed.out[0][i];
+          error += d * d;
+          power += double{absorbed.out[0][i]} * absorbed.out[0][i];
+        }
+        REQUIRE(error <= 1e-10 * power);
       }
     }
 }
