@@ -1,0 +1,49 @@
+// Pieces of text to tokens by merging pairs: byte-level BPE, BPE over characters, and SentencePiece's BPE by scores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lib/text/lexicon.h"
+#include "lib/text/merge_engine.h"
+#include "lib/text/merge_table.h"
+#include "lib/text/vocab_data.h"
+
+namespace dsv31::inline v1::text {
+
+class PairEncoder {
+ public:
+  // Throws format for merges whose lengths do not add up.
+  PairEncoder(const VocabData& vocab, const Lexicon& lexicon);
+
+  // Appends the tokens of one piece. Text is any bytes; those that have no token become the unknown token, or nothing where the
+  // vocabulary has none.
+  void encode(std::string_view piece, MergeScratch& scratch, Work& work, std::vector<Token>& out) const;
+
+  // The definition of merging, quadratic: what tests hold encode() against.
+  void encode_naive(std::string_view piece, std::vector<Token>& out) const;
+
+ private:
+  struct TablePairs;
+  struct TextPairs;
+
+  bool encode_whole(std::string_view piece, Token& id, bool& known) const noexcept;
+  void encode_short(std::string_view piece, Work& work, std::vector<Token>& out) const;
+  std::size_t load_symbols(std::string_view piece, std::uint32_t* slots) const;  // returns how many
+  void unload(std::string_view piece, const std::uint32_t* slots, std::vector<Token>& out) const;
+  void append_unknown(std::string_view bytes, bool& after_unknown, std::vector<Token>& out) const;
+
+  const VocabData& vocab_;
+  const Lexicon& lexicon_;
+  MergeTable table_;
+  std::vector<std::uint32_t> ranks_;  // (n_tokens), sentencepiece: equal for equal scores, lower merges first
+
+  // Byte-level: whether merging the bytes of a token gives that token. Found out when first needed; any thread finds the same.
+  enum : std::uint8_t { kAsk = 0, kYes = 1, kNo = 2 };
+  std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;  // (n_tokens)
+};
+
+}  // namespace dsv31::inline v1::text
