@@ -1,0 +1,22 @@
+// The integers of one block of one row, as the canonical product sees them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dsv31/tensor.h"
+
+namespace dsv31::inline v1::quantized::generic {
+
+// w[k] = scale * sub_scale[k / 16] * code[k] - min_scale * sub_min[k / 16]
+struct Codes {
+  std::int8_t code[256];
+  std::int32_t sub_scale[16], sub_min[16];
+  float scale, min_scale;
+};
+
+// block: one source block of a format of layout.h. has_min says whether the format has a minimum at all.
+void read_codes(DType type, const std::byte* block, Codes& out);
+bool has_min(DType type);
+
+}  // namespace dsv31::inline v1::quantized::generic

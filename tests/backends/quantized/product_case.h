@@ -1,0 +1,152 @@
+// Random packed matrices and quantised activations for the tests of the int8 product.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "backends/quantized/layout.h"
+#include "backends/quantized/packed.h"
+#include "dsv31/quant.h"
+
+namespace quantized_test {
+
+using namespace dsv31;
+
+template <class T>
+class Aligned {  // zeroed, 64-byte aligned
+ public:
+  explicit Aligned(std::size_t n) : n_(n), p_(static_cast<T*>(::operator new (n * sizeof(T) + 64, std::align_val_t{64}))) {
+    std::memset(static_cast<void*>(p_), 0, n * sizeof(T) + 64);
+  }
+  ~Aligned() { ::operator delete (p_, std::align_val_t{64}); }
+  Aligned(const Aligned&) = delete;
+  Aligned& operator=(const Aligned&) = delete;
+  T* data() { return p_; }
+  const T* data() const { return p_; }
+  T& operator[](std::size_t i) { return p_[i]; }
+  const T& operator[](std::size_t i) const { return p_[i]; }
+  std::size_t size() const { return n_; }
+
+ private:
+  std::size_t n_;
+  T* p_;
+};
+
+struct Random {
+  std::uint64_t state;
+  std::uint32_t next() {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::uint32_t>(state >> 32);
+  }
+};
+
+// Offsets of the half-precision fields of a source block.
+inline std::vector<int> half_fields(const quantized::Layout& layout) {
+  std::vector<int> at;
+  for (const quantized::Field& f : layout.fields)
+    if (f.unit == 2 && f.bytes == 2 && !(layout.type == DType::iq4_xs && f.source == 2)) at.push_back(f.source);
+  return at;
+}
+
+// Source rows (rows, cols / block, source_bytes) of random bytes with finite scales below 2 in magnitude.
+inline std::vector<std::byte> random_rows(const quantized::Layout& layout, std::int64_t rows, std::int64_t cols,
+                                          std::uint64_t seed) {
+  Random random{seed};
+  std::vector<std::byte> out(static_cast<std::size_t>(rows * cols / layout.block * layout.source_bytes));
+  for (std::byte& b : out) b = static_cast<std::byte>(random.next() & 255);
+  for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(layout.source_bytes)) {
+    for (int f : half_fields(layout)) out[at + static_cast<std::size_t>(f) + 1] &= std::byte{0xBF};
+    if (layout.type == DType::mxfp4)
+      out[at] = static_cast<std::byte>(random.next() % 9 == 0 ? random.next() % 3 : 120 + random.next() % 16);
+  }
+  return out;
+}
+
+// Activation rows (m, cols) with their scales and sums, quantised by the contract of backends/cpu/matmul.h.
+struct QuantisedRows {
+  QuantisedRows(cpu::Form form, std::int64_t m, std::int64_t cols)
+      : group(cpu::group(form)),
+        stride((cols + 127) / 128 * 128),
+        q(static_cast<std::size_t>(m * stride)),
+        scale(static_cast<std::size_t>(m * (stride / group + 3))),
+        sums(static_cast<std::size_t>(m * (stride / 16 + 5))) {
+    x.form = form;
+    x.cols = cols;
+    x.q = q.data();
+    x.scale = scale.data();
+    x.sums = sums.data();
+    x.q_stride = stride;
+    x.scale_stride = stride / group + 3;  // strides of no round number
+    x.sum_stride = stride / 16 + 5;
+  }
+  void set_sums(std::int64_t row) {
+    for (std::int64_t k = 0; k < stride; ++k) {
+      std::int16_t& s = sums[static_cast<std::size_t>(row * x.sum_stride + k / 16)];
+      if (k % 16 == 0) s = 0;
+      s = static_cast<std::int16_t>(s + q[static_cast<std::size_t>(row * stride + k)]);
+    }
+  }
+  std::int64_t group, stride;
+  Aligned<std::int8_t> q;
+  std::vector<float> scale;
+  std::vector<std::int16_t> sums;
+  cpu::Activations x;
+};
+
+inline void fill_random(QuantisedRows& rows, std::int64_t m, std::uint64_t seed) {
+  Random random{seed};
+  for (std::int64_t r = 0; r < m; ++r) {
+    for (std::int64_t k = 0; k < rows.x.cols; ++k)
+      rows.q[static_cast<std::size_t>(r * rows.stride + k)] =
+          static_cast<std::int8_t>(static_cast<int>(random.next() % 255) - 127);
+    for (std::int64_t g = 0; g < rows.x.scale_stride; ++g)
+      rows.scale[static_cast<std::size_t>(r * rows.x.scale_stride + g)] =
+          static_cast<float>(random.next() % 1000 + 1) * 0x1.0p-14f;
+    rows.set_sums(r);
+  }
+}
+
+struct PackedCase {
+  PackedCase(const quantized::Layout& l, std::int64_t rows, std::int64_t cols, std::vector<std::byte> source)
+      : layout(l),
+        desc{"w", l.type, 1, rows, cols},
+        src(std::move(source)),
+        data(quantized::packed_format(l.type)->matrix_bytes(desc)) {
+    quantized::packed_format(l.type)->pack(desc, 0, rows, src.data(), data.data());
+    packed = {desc, data.data(), data.size(), nullptr};
+  }
+  const quantized::Layout& layout;
+  MatrixDesc desc;
+  std::vector<std::byte> src;
+  Aligned<std::byte> data;
+  PackedMatrix packed;
+};
+
+// out (m, rows rounded up to 16) panel by panel with the given kernel.
+inline std::vector<float> product(const cpu::MatmulKernel& kernel, const PackedCase& w, const cpu::Activations& x, std::int64_t m,
+                                  const std::int32_t* rows = nullptr) {
+  const std::int64_t strips = (w.desc.rows + 15) / 16, width = strips * 16;
+  std::vector<float> all(static_cast<std::size_t>(m * width));
+  Aligned<float> out(static_cast<std::size_t>(m * 64));
+  Aligned<std::byte> scratch(kernel.scratch_bytes(w.desc));
+  for (std::int64_t s = 0; s < strips; s += cpu::kPanelStrips) {
+    const std::int64_t end = s + cpu::kPanelStrips < strips ? s + cpu::kPanelStrips : strips;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = NAN;  // a kernel writes whole strips
+    kernel.run({&w.packed, 0, s, end, &x, rows, m, out.data(), 64, scratch.data()});
+    for (std::int64_t j = 0; j < m; ++j)
+      std::memcpy(all.data() + j * width + 16 * s, out.data() + 64 * j, static_cast<std::size_t>(16 * (end - s)) * sizeof(float));
+  }
+  return all;
+}
+
+// Index of the first element whose bits differ, -1 if none does.
+inline std::ptrdiff_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) return static_cast<std::ptrdiff_t>(i);
+  return -1;
+}
+
+}  // namespace quantized_test
