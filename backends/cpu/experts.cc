@@ -146,8 +146,7 @@ class ExpertsOp final : public CpuOp {
       }
     }
     for (std::int64_t r = item.row_begin; r < item.row_end; ++r)
-      rows().add(c.row(op_.residual, r, hidden_size()) + column, s.sum + (r - item.row_begin) * kPanelWidth, width,
-                 c.row(op_.out, r, hidden_size()) + column);
+      store_sum(c, op_.residual, s.sum + (r - item.row_begin) * kPanelWidth, op_.out, hidden_size(), r, column, width);
   }
 
   // y (m, panel) = rows [row, row + m) of hidden times the item's strips of one expert's down.

@@ -94,8 +94,7 @@ class GatedFfnOp final : public CpuOp {
                      .scratch = s.kernel});
       for (std::int64_t r = item.row_begin; r < item.row_end; ++r, to += ld) {
         if (down_bias_ != nullptr) rows().add(to, down_bias_ + column, width, to);
-        if (!has_post())
-          rows().add(c.row(op_.residual, r, hidden_size()) + column, to, width, c.row(op_.out, r, hidden_size()) + column);
+        if (!has_post()) store_sum(c, op_.residual, to, op_.out, hidden_size(), r, column, width);
       }
     }
   }
@@ -105,7 +104,7 @@ class GatedFfnOp final : public CpuOp {
     for (std::int64_t r = c.take(1); r < n && !c.stopped(); r = c.take(1)) {
       float* y = s.y + r * row_stride(width);
       rows().rms_norm(y, post_weight_, op_.post_norm.eps, width, y);
-      rows().add(c.row(op_.residual, r, width), y, width, c.row(op_.out, r, width));
+      store_sum(c, op_.residual, y, op_.out, width, r, 0, width);
     }
   }
 

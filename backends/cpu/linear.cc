@@ -105,7 +105,7 @@ class LinearOp final : public CpuOp {
       if (part.bias != nullptr) rows().add(row, part.bias + column, width, row);
       if (!has_tile()) continue;
       const std::int64_t r = item.row_begin + j;
-      rows().add(c.row(op_.residual, r, out_features) + column, row, width, c.row(part.out, r, out_features) + column);
+      store_sum(c, op_.residual, row, part.out, out_features, r, column, width);
     }
   }
 
@@ -115,9 +115,8 @@ class LinearOp final : public CpuOp {
       for (const Part& part : parts_) {
         const std::int64_t width = part.weight.w.desc.rows;
         float* row = y + r * row_stride(width);
-        float* out = c.row(part.out, r, width);
-        rows().rms_norm(row, post_weight_, op_.post_norm.eps, width, op_.residual == kNone ? out : row);
-        if (op_.residual != kNone) rows().add(c.row(op_.residual, r, width), row, width, out);
+        rows().rms_norm(row, post_weight_, op_.post_norm.eps, width, row);
+        store_sum(c, op_.residual, row, part.out, width, r, 0, width);
         y += n * row_stride(width);
       }
     }

@@ -39,6 +39,15 @@ std::size_t CpuOp::scratch_bytes(std::int64_t max_rows, int max_workers) const {
   return std::max(bytes(std::min(max_rows, few())), bytes(max_rows));
 }
 
+void CpuOp::store_sum(const RunContext& c, ValueId residual, const float* y, ValueId out, std::int64_t features, std::int64_t r,
+                      std::int64_t column, std::int64_t width) const {
+  float* to = c.row(out, r, features) + column;
+  if (residual == kNone)
+    std::copy_n(y, width, to);
+  else
+    rows_->add(c.row(residual, r, features) + column, y, width, to);
+}
+
 CpuOp::Areas CpuOp::areas(const RunContext& c, std::int64_t n) const {
   Area shared, own;
   measure(shared, own, n);

@@ -79,6 +79,10 @@ class CpuOp : public PreparedOp {
   };
   Areas areas(const RunContext& c, std::int64_t n) const;
 
+  // out[r] = residual[r] + y in `width` columns from `column` on of values (n, features); without a residual out[r] = y.
+  void store_sum(const RunContext& c, ValueId residual, const float* y, ValueId out, std::int64_t features, std::int64_t r,
+                 std::int64_t column, std::int64_t width) const;
+
   const RowKernels& rows() const { return *rows_; }
 
  private:

@@ -107,6 +107,7 @@ TEST_CASE("gated feed-forward") {
     Rig rig(cpu::float_kernels());
     GatedFfn op;
     op.x = op.residual = op.out = rig.value(260);
+    if (!post) op.residual = kNone;
     op.norm = {rig.vector(260, 2, 1), 1e-5f};
     op.gate = rig.matrix(DType::f16, 1, 150, 260, 3);
     op.up = rig.matrix(DType::bf16, 1, 150, 260, 4);
@@ -209,6 +210,7 @@ TEST_CASE("experts rows stand alone, with and without a shared expert") {
     Rig rig(cpu::float_kernels());
     Experts op;
     op.x = op.residual = op.out = rig.value(400);
+    if (!shared) op.residual = kNone;
     op.norm = {rig.vector(400, 2, 1), 1e-5f};
     op.n_routed_experts = 11, op.num_experts_per_tok = 3;
     op.gate = rig.matrix(DType::f16, 11, 90, 400, 3);
