@@ -1,11 +1,11 @@
-// Placing values in one arena is packing of intervals: a value is a rectangle, its life wide and its bytes high, and two rectangles
-// that share an op may not share a byte. The largest value goes first, each to the lowest gap that is free over its whole life:
-// within a few percent of the peak of live bytes on transformer graphs, where few sizes repeat layer after layer. Quadratic in the
-// number of values, which is some thousands.
+// Placing values in one arena is packing of intervals: a value is a rectangle, its life wide and its bytes high, and two
+// rectangles that share an op may not share a byte. The largest value goes first, each to the lowest gap that is free over its
+// whole life: within a few percent of the peak of live bytes on transformer graphs, where few sizes repeat layer after layer.
+// Quadratic in the number of values, which is some thousands.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "dsv31/error.h"
 #include "lib/graph/graph.h"
@@ -38,8 +38,8 @@ ArenaPlan plan_arena(const Graph& graph, std::int64_t max_rows, std::int64_t max
     std::int64_t bytes = 0;
     if (rows < 0 || __builtin_mul_overflow(rows, row_stride(graph.values[i].width) * std::int64_t{sizeof(float)}, &bytes) ||
         bytes > std::int64_t{1} << 56)
-      throw Error(Code::limit, "graph.arena", fmt::format("got {} rows of {} values, expected less than 2^56 bytes", rows,
-                                                          graph.values[i].width));
+      throw Error(Code::limit, "graph.arena",
+                  fmt::format("got {} rows of {} values, expected less than 2^56 bytes", rows, graph.values[i].width));
     size[i] = static_cast<std::size_t>(bytes);  // row_stride makes it a multiple of 64
   }
   std::vector<std::size_t> order(count);

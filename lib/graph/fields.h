@@ -2,8 +2,9 @@
 // an op that is added or changed cannot be seen differently by the two.
 //
 // A visitor V has: read, write, destroy (read, and then worth nothing), change (read and written in place) for values;
-// matrix, vector; each takes the field's name, the id, and the shape. The maybe_ forms accept kNone. width(id) and rows_of / cols_of
-// give the declared shape, 0 for a bad id; expect(field, got, expected) compares; require(field, condition, text) states a rule.
+// matrix, vector; each takes the field's name, the id, and the shape. The maybe_ forms accept kNone. width(id) and rows_of /
+// cols_of give the declared shape, 0 for a bad id; expect(field, got, expected) compares; require(field, condition, text) states
+// a rule.
 #pragma once
 
 #include <string>
@@ -51,8 +52,8 @@ void each_field(const Linear& op, V& v) {
 
 template <class V>
 void each_field(const RopeCache& op, V& v) {
-  v.require("num_key_value_heads", op.num_key_value_heads > 0 && op.num_attention_heads > 0 &&
-                                       op.num_attention_heads % op.num_key_value_heads == 0,
+  v.require("num_key_value_heads",
+            op.num_key_value_heads > 0 && op.num_attention_heads > 0 && op.num_attention_heads % op.num_key_value_heads == 0,
             "a positive divisor of num_attention_heads");
   v.require("rope_dim", op.rope_dim > 0 && op.rope_dim % 2 == 0 && op.rope_dim <= op.head_dim, "an even number up to head_dim");
   v.head_cache("layer", op.layer, op.num_key_value_heads, op.head_dim);
@@ -66,8 +67,8 @@ void each_field(const RopeCache& op, V& v) {
 
 template <class V>
 void each_field(const Attention& op, V& v) {
-  v.require("num_key_value_heads", op.num_key_value_heads > 0 && op.num_attention_heads > 0 &&
-                                       op.num_attention_heads % op.num_key_value_heads == 0,
+  v.require("num_key_value_heads",
+            op.num_key_value_heads > 0 && op.num_attention_heads > 0 && op.num_attention_heads % op.num_key_value_heads == 0,
             "a positive divisor of num_attention_heads");
   v.head_cache("layer", op.layer, op.num_key_value_heads, op.head_dim);
   v.window("window", op.layer, op.window);
@@ -98,8 +99,9 @@ void each_field(const Gate& op, V& v) {
             "1 to n_routed_experts");
   v.require("n_group", op.n_group > 0 && op.n_routed_experts % op.n_group == 0, "a positive divisor of n_routed_experts");
   v.require("topk_group", op.topk_group > 0 && op.topk_group <= op.n_group, "1 to n_group");
-  v.require("topk_group", op.group_score == GroupScore::none || op.n_group <= 0 ||
-                              op.num_experts_per_tok <= op.n_routed_experts / op.n_group * op.topk_group,
+  v.require("topk_group",
+            op.group_score == GroupScore::none || op.n_group <= 0 ||
+                op.num_experts_per_tok <= op.n_routed_experts / op.n_group * op.topk_group,
             "groups that hold num_experts_per_tok experts");
   v.require("group_score", op.group_score != GroupScore::top2_sum || op.n_group <= 0 || op.n_routed_experts / op.n_group >= 2,
             "at least two experts a group");
@@ -123,8 +125,8 @@ void each_field(const Experts& op, V& v) {
   v.matrix("gate", op.gate, op.n_routed_experts, width, v.hidden_size());
   v.matrix("up", op.up, op.n_routed_experts, width, v.hidden_size());
   v.matrix("down", op.down, op.n_routed_experts, v.hidden_size(), width);
-  v.require("shared_gate", (op.shared_gate == kNone) == (op.shared_up == kNone) &&
-                               (op.shared_gate == kNone) == (op.shared_down == kNone),
+  v.require("shared_gate",
+            (op.shared_gate == kNone) == (op.shared_up == kNone) && (op.shared_gate == kNone) == (op.shared_down == kNone),
             "shared_gate, shared_up and shared_down together or none");
   const std::int64_t shared_width = v.rows_of(op.shared_gate);
   v.maybe_matrix("shared_gate", op.shared_gate, 1, shared_width, v.hidden_size());

@@ -15,9 +15,9 @@
 
 namespace dsv31::inline v1::graph {
 
-// Ids an op touches, kNone left out, in the order of its fields. A value updated in place stands in reads and in writes: the residual
-// of a Linear, GatedFfn or Experts whose out is its residual, and the q of RopeCache. MlaAttention may overwrite its q and c: they are
-// in reads only, and no later op may read them before it writes them (validate checks it).
+// Ids an op touches, kNone left out, in the order of its fields. A value updated in place stands in reads and in writes: the
+// residual of a Linear, GatedFfn or Experts whose out is its residual, and the q of RopeCache. MlaAttention may overwrite its q
+// and c: they are in reads only, and no later op may read them before it writes them (validate checks it).
 struct OpUse {
   std::vector<ValueId> reads, writes;
   std::vector<MatrixId> matrices;
@@ -25,8 +25,8 @@ struct OpUse {
 };
 OpUse uses(const Op& op);
 
-// Throws mismatch, naming op and field, where an id is out of range, a shape does not fit its neighbours, a value is read before it
-// is written, or an op's layer has no cache of its kind.
+// Throws mismatch, naming op and field, where an id is out of range, a shape does not fit its neighbours, a value is read before
+// it is written, or an op's layer has no cache of its kind.
 void validate(const Graph& graph);
 
 // First op that writes the value and last op that touches it; graph.hidden and graph.logits live to the end of the step.
@@ -36,8 +36,9 @@ struct Lifetime {
 };
 std::vector<Lifetime> lifetimes(const Graph& graph);
 
-// Byte offset of each value in one arena: values that are alive at the same op never overlap; offsets are multiples of 64. A value
-// takes rows * row_stride(width) floats, rows being max_logit_rows for logits and max_rows for all others. Throws limit on overflow.
+// Byte offset of each value in one arena: values that are alive at the same op never overlap; offsets are multiples of 64. A
+// value takes rows * row_stride(width) floats, rows being max_logit_rows for logits and max_rows for all others. Throws limit on
+// overflow.
 struct ArenaPlan {
   std::vector<std::size_t> offset;  // by ValueId
   std::size_t bytes = 0;

@@ -1,7 +1,7 @@
 // A graph for the eye: one line an op with the values it reads and writes and the matrices it multiplies by.
-#include <iterator>
-
 #include <fmt/format.h>
+
+#include <iterator>
 
 #include "dsv31/quant.h"
 #include "lib/graph/graph.h"

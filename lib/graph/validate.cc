@@ -1,5 +1,5 @@
-// A graph comes from a checkpoint that a stranger may have made. Backends index memory by what it says, so every id and every shape is
-// compared with its neighbours before the graph is used; a wrong one is mismatch, naming op and field.
+// A graph comes from a checkpoint that a stranger may have made. Backends index memory by what it says, so every id and every
+// shape is compared with its neighbours before the graph is used; a wrong one is mismatch, naming op and field.
 #include <fmt/format.h>
 
 #include "dsv31/error.h"
@@ -10,7 +10,8 @@
 namespace dsv31::inline v1::graph {
 namespace {
 
-// No dimension of a model reaches this, and three of them times a block's bytes fit in 63 bits only below it (checked by the product).
+// No dimension of a model reaches this, and three of them times a block's bytes fit in 63 bits only below it (checked by the
+// product).
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 31;
 
 bool in(std::int32_t id, std::size_t size) { return id >= 0 && static_cast<std::size_t>(id) < size; }
@@ -38,7 +39,8 @@ struct Check {
     if (!in(id, graph.values.size())) fail(field, fmt::format("got value {}, expected one of {}", id, graph.values.size()));
     const ValueDesc& desc = graph.values[static_cast<std::size_t>(id)];
     if (desc.logits != logits)
-      fail(field, logits ? "got a value with a row a token, expected a row a logit" : "got a value of logits, expected a row a token");
+      fail(field,
+           logits ? "got a value with a row a token, expected a row a logit" : "got a value of logits, expected a row a token");
     expect(field, desc.width, expected_width);
   }
   void read(const char* field, ValueId id, std::int64_t expected) {
@@ -94,8 +96,8 @@ struct Check {
   void head_cache(const char* field, std::int32_t layer, std::int64_t heads, std::int64_t head_dim) const {
     const CacheDesc& c = cache(field, layer);
     if (c.latent != 0 || c.num_key_value_heads != heads || c.head_dim != head_dim)
-      fail(field, fmt::format("got a cache of {} heads of {}, latent {}, expected {} heads of {}", c.num_key_value_heads, c.head_dim,
-                              c.latent, heads, head_dim));
+      fail(field, fmt::format("got a cache of {} heads of {}, latent {}, expected {} heads of {}", c.num_key_value_heads,
+                              c.head_dim, c.latent, heads, head_dim));
   }
   void latent_cache(const char* field, std::int32_t layer, std::int64_t latent) const {
     const CacheDesc& c = cache(field, layer);
@@ -105,7 +107,9 @@ struct Check {
     const CacheDesc& c = cache(field, layer);
     if (c.window != window) fail(field, fmt::format("got {}, expected the cache's window {}", window, c.window));
   }
-  std::int64_t width(ValueId id) const { return in(id, graph.values.size()) ? graph.values[static_cast<std::size_t>(id)].width : 0; }
+  std::int64_t width(ValueId id) const {
+    return in(id, graph.values.size()) ? graph.values[static_cast<std::size_t>(id)].width : 0;
+  }
   std::int64_t rows_of(MatrixId id) const {
     return in(id, graph.matrices.size()) ? graph.matrices[static_cast<std::size_t>(id)].rows : 0;
   }
@@ -136,8 +140,8 @@ void check_tables(const Graph& graph) {
   for (std::size_t i = 0; i < graph.caches.size(); ++i) {
     const CacheDesc& c = graph.caches[i];
     const bool latent = c.latent > 0 && c.latent <= kMaxDim && c.num_key_value_heads == 0 && c.head_dim == 0;
-    const bool heads = c.latent == 0 && c.num_key_value_heads > 0 && c.num_key_value_heads <= kMaxDim && c.head_dim > 0 &&
-                       c.head_dim <= kMaxDim;
+    const bool heads =
+        c.latent == 0 && c.num_key_value_heads > 0 && c.num_key_value_heads <= kMaxDim && c.head_dim > 0 && c.head_dim <= kMaxDim;
     if ((!latent && !heads) || c.window < 0) fail(fmt::format("cache {}: expected heads and head_dim, or latent", i));
   }
 }
@@ -160,7 +164,8 @@ void validate(const Graph& graph) {
   }
   const auto written = [&](ValueId id, bool logits, std::int64_t width) {
     return in(id, graph.values.size()) && check.state[static_cast<std::size_t>(id)] == State::written &&
-           graph.values[static_cast<std::size_t>(id)].logits == logits && graph.values[static_cast<std::size_t>(id)].width == width;
+           graph.values[static_cast<std::size_t>(id)].logits == logits &&
+           graph.values[static_cast<std::size_t>(id)].width == width;
   };
   if (!written(graph.hidden, false, graph.hidden_size)) fail("hidden: expected a written value (n, hidden_size)");
   if (!written(graph.logits, true, graph.vocab_size)) fail("logits: expected a written value (n_logits, vocab_size)");

@@ -1,8 +1,8 @@
 #include "lib/model/architectures.h"
 
-#include <array>
-
 #include <fmt/format.h>
+
+#include <array>
 
 #include "dsv31/error.h"
 #include "lib/io/bytes.h"

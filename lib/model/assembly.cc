@@ -1,9 +1,9 @@
 // Finding, checking and binding of tensors: the one place where the config's shapes meet those of the files.
 #include "lib/model/assembly.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "dsv31/error.h"
 #include "dsv31/quant.h"
@@ -80,8 +80,9 @@ MatrixId Assembly::bind(const std::vector<Run>& runs, const Shaping& shaping) {
   const FormatInfo& info = format(head.type);
   if (!info.weight) unfit(head.name, std::string(info.name), "a weight format");
   if (shaping.cols % info.block != 0)
-    throw Error(Code::format, "model", fmt::format("{}: got {} columns, expected a multiple of {} for {}", io::quoted(head.name),
-                                                   shaping.cols, info.block, info.name));
+    throw Error(Code::format, "model",
+                fmt::format("{}: got {} columns, expected a multiple of {} for {}", io::quoted(head.name), shaping.cols,
+                            info.block, info.name));
   source.stored = head.type;
   source.stored_cols = shaping.cols;
   source.transpose = shaping.transpose;
@@ -89,7 +90,8 @@ MatrixId Assembly::bind(const std::vector<Run>& runs, const Shaping& shaping) {
   const std::int64_t row_bytes = format_bytes(head.type, shaping.cols);
   for (const Run& run : runs) {
     if (run.tensor->type != head.type)
-      unfit(run.tensor->name, std::string(format(run.tensor->type).name), fmt::format("{} like {}", info.name, io::quoted(head.name)));
+      unfit(run.tensor->name, std::string(format(run.tensor->type).name),
+            fmt::format("{} like {}", info.name, io::quoted(head.name)));
     source.pieces.push_back({.file = run.tensor->file,
                              .offset = run.tensor->offset + static_cast<std::uint64_t>(run.first * row_bytes),
                              .rows = run.rows});
@@ -146,7 +148,8 @@ ValueId Assembly::angles(const RopeParameters& rope, std::int64_t dim, bool divi
     const std::vector<float> factors = read_floats(t);
     for (std::size_t i = 0; i < freq.size(); ++i) {
       if (!(factors[i] > 0 && factors[i] < 1e9f))
-        throw Error(Code::format, "model", fmt::format("rope_freqs.weight: got {} at {}, expected factors in (0, 1e9)", factors[i], i));
+        throw Error(Code::format, "model",
+                    fmt::format("rope_freqs.weight: got {} at {}, expected factors in (0, 1e9)", factors[i], i));
       freq[i] /= factors[i];
     }
   }

@@ -1,5 +1,5 @@
-// What the file of an architecture is written with: ops go in, and the tensors that they name are found in the checkpoint, compared
-// with the shape that the config gives them, and bound, in one call a tensor.
+// What the file of an architecture is written with: ops go in, and the tensors that they name are found in the checkpoint,
+// compared with the shape that the config gives them, and bound, in one call a tensor.
 //
 // A tensor has one name in GGUF and another in Hugging Face checkpoints; the call gives both, the prefix of the layer and the
 // suffix (".weight", ".bias") are added here.
@@ -38,8 +38,8 @@ class Scope {
   MatrixId float_matrix(Name name, std::int64_t rows, std::int64_t cols);
   // (count, rows, cols) in one tensor of that shape or of (count * rows, cols)
   MatrixId stack(Name name, std::int64_t count, std::int64_t rows, std::int64_t cols);
-  // Matrix h is rows [h * stride + first, ... + rows) of a tensor (count * stride, cols), transposed to (cols, rows) if so wished. Formats
-  // whose blocks do not survive that become float32.
+  // Matrix h is rows [h * stride + first, ... + rows) of a tensor (count * stride, cols), transposed to (cols, rows) if so
+  // wished. Formats whose blocks do not survive that become float32.
   MatrixId heads(Name name, std::int64_t count, std::int64_t stride, std::int64_t first, std::int64_t rows, std::int64_t cols,
                  bool transpose);
   // weight (width); plus is added to every element.
@@ -113,8 +113,8 @@ class Assembly {
   const io::Checkpoint& checkpoint_;
   ModelSpec& spec_;
   graph::Builder builder_;
-  std::string hf_prefix_;        // "model.", or what a multimodal model puts before it
-  std::vector<bool> used_;       // by tensor
+  std::string hf_prefix_;   // "model.", or what a multimodal model puts before it
+  std::vector<bool> used_;  // by tensor
   MatrixId embedding_ = kNone;
 };
 

@@ -27,7 +27,8 @@ void each_run(const MatrixSource& source, std::int64_t begin, std::int64_t end, 
   }
 }
 
-void decode_scales(const io::Checkpoint& checkpoint, const ScalePiece& piece, std::int64_t first, std::int64_t count, float* dst) {
+void decode_scales(const io::Checkpoint& checkpoint, const ScalePiece& piece, std::int64_t first, std::int64_t count,
+                   float* dst) {
   const FormatInfo& info = format(piece.type);
   std::vector<std::byte> raw(size(count * info.bytes));
   checkpoint.files[piece.file]->read_at(piece.offset + static_cast<std::uint64_t>(first * info.bytes), raw.data(), raw.size());
@@ -35,7 +36,8 @@ void decode_scales(const io::Checkpoint& checkpoint, const ScalePiece& piece, st
 }
 
 // dst (rows, stored_cols) float32 of stored rows [begin, end) of the stack.
-void read_decoded(const io::Checkpoint& checkpoint, const MatrixSource& source, std::int64_t begin, std::int64_t end, float* dst) {
+void read_decoded(const io::Checkpoint& checkpoint, const MatrixSource& source, std::int64_t begin, std::int64_t end,
+                  float* dst) {
   const FormatInfo& info = format(source.stored);
   const std::int64_t cols = source.stored_cols, row_blocks = cols / info.block, row_bytes = row_blocks * info.bytes;
   std::vector<std::byte> raw;

@@ -20,12 +20,12 @@ struct RopeParameters {
   RopeType rope_type = RopeType::plain;
   double rope_theta = 10000;
   double factor = 1;
-  double original_max_position_embeddings = 0;      // llama3, yarn
-  double low_freq_factor = 1, high_freq_factor = 4; // llama3
-  double beta_fast = 32, beta_slow = 1;             // yarn, in rotations over the original context
-  bool truncate = true;                             // yarn: round the correction range to whole dimensions
-  double mscale = 0, mscale_all_dim = 0;            // yarn of DeepSeek; 0: absent
-  double attention_factor = 0;                      // of cos and sin; 0: derived
+  double original_max_position_embeddings = 0;       // llama3, yarn
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn, in rotations over the original context
+  bool truncate = true;                              // yarn: round the correction range to whole dimensions
+  double mscale = 0, mscale_all_dim = 0;             // yarn of DeepSeek; 0: absent
+  double attention_factor = 0;                       // of cos and sin; 0: derived
   bool operator==(const RopeParameters&) const = default;
 };
 
@@ -40,8 +40,8 @@ struct Config {
   RopeParameters rope;        // of all layers, or of full-attention layers
   RopeParameters rope_local;  // of sliding layers
   std::int64_t sliding_window = 0;
-  std::vector<bool> sliding;          // (num_hidden_layers): layer_types[i] == "sliding_attention"
-  double query_pre_attn_scalar = 0;   // gemma: the scale of attention is its inverse root
+  std::vector<bool> sliding;         // (num_hidden_layers): layer_types[i] == "sliding_attention"
+  double query_pre_attn_scalar = 0;  // gemma: the scale of attention is its inverse root
   double attn_logit_softcapping = 0, final_logit_softcapping = 0;
 
   // Mixture of experts
@@ -74,8 +74,8 @@ struct Config {
 inline constexpr std::int64_t kMaxLayers = 4096, kMaxHidden = 1 << 20, kMaxHeads = 1 << 14, kMaxHeadDim = 1 << 14,
                               kMaxVocab = 1 << 24, kMaxContext = 1 << 28, kMaxExperts = 1 << 14;
 
-// Throws format (key, got, expected) or unsupported (an architecture or a variant that is not built in). A vocab_size that a GGUF file
-// leaves out is 0 here; build_model takes it from the embedding.
+// Throws format (key, got, expected) or unsupported (an architecture or a variant that is not built in). A vocab_size that a GGUF
+// file leaves out is 0 here; build_model takes it from the embedding.
 Config config_from_hf(const io::Json& config);
 Config config_from_gguf(const io::Metadata& metadata);
 

@@ -1,9 +1,9 @@
-// The key-values of a GGUF file under general.architecture. What its converters leave out is what they assume: the defaults here are
-// those of the format's own reader.
+// The key-values of a GGUF file under general.architecture. What its converters leave out is what they assume: the defaults here
+// are those of the format's own reader.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "dsv31/error.h"
 #include "lib/io/bytes.h"
@@ -23,7 +23,9 @@ struct Keys {
 
   std::string at(std::string_view name) const { return prefix + std::string(name); }
   bool has(std::string_view name) const { return metadata.has(at(name)); }
-  std::int64_t integer(std::string_view name, std::int64_t min, std::int64_t max) const { return metadata.integer(at(name), min, max); }
+  std::int64_t integer(std::string_view name, std::int64_t min, std::int64_t max) const {
+    return metadata.integer(at(name), min, max);
+  }
   std::int64_t integer_or(std::string_view name, std::int64_t absent, std::int64_t min, std::int64_t max) const {
     return metadata.integer_or(at(name), absent, min, max);
   }
@@ -32,7 +34,9 @@ struct Keys {
     return metadata.number_or(at(name), absent, min, max);
   }
   bool boolean_or(std::string_view name, bool absent) const { return metadata.boolean_or(at(name), absent); }
-  std::string_view string_or(std::string_view name, std::string_view absent) const { return metadata.string_or(at(name), absent); }
+  std::string_view string_or(std::string_view name, std::string_view absent) const {
+    return metadata.string_or(at(name), absent);
+  }
 
   void rule(bool holds, std::string_view name, std::int64_t got, std::string_view expected) const {
     require(holds, kWhere, at(name), got, expected);
@@ -95,7 +99,8 @@ void read_heads(const Keys& keys, Config& c) {
     c.head_dim = c.hidden_size / c.num_attention_heads;
   }
   const std::int64_t value_length = keys.integer_or("attention.value_length", c.head_dim, 1, kMaxHeadDim);
-  if (value_length != c.head_dim) keys.unsupported("attention.value_length", fmt::format("{}", value_length), "attention.key_length");
+  if (value_length != c.head_dim)
+    keys.unsupported("attention.value_length", fmt::format("{}", value_length), "attention.key_length");
   c.rope_dim = keys.integer_or("rope.dimension_count", c.head_dim, 1, c.head_dim);
   keys.rule(c.rope_dim % 2 == 0, "rope.dimension_count", c.rope_dim, "an even number");
   c.rope = read_rope(keys);
@@ -134,14 +139,15 @@ void read_gemma3(const Keys& keys, Config& c) {
   if (!keys.has("rope.freq_base")) c.rope.rope_theta = 1'000'000;
   c.rope_local.rope_theta = keys.number_or("rope.freq_base_swa", 10'000, 1.0 + 1e-9, 1e15);
   // Only the 27B model scales its queries otherwise, and the format has no key for it: it is known by its 62 layers.
-  c.query_pre_attn_scalar = c.num_hidden_layers == 62 ? static_cast<double>(c.hidden_size) / static_cast<double>(c.num_attention_heads)
-                                                      : static_cast<double>(c.head_dim);
+  c.query_pre_attn_scalar = c.num_hidden_layers == 62
+                                ? static_cast<double>(c.hidden_size) / static_cast<double>(c.num_attention_heads)
+                                : static_cast<double>(c.head_dim);
   c.attn_logit_softcapping = keys.number_or("attn_logit_softcapping", 0, 0, 1e6);
   c.final_logit_softcapping = keys.number_or("final_logit_softcapping", 0, 0, 1e6);
 }
 
-// key_length_mla and value_length_mla are there when attn_kv_b is split in two; older files give the heads' lengths in key_length and
-// value_length. head_count_kv is 1 in the former because the cache holds one latent: it says nothing about the weights.
+// key_length_mla and value_length_mla are there when attn_kv_b is split in two; older files give the heads' lengths in key_length
+// and value_length. head_count_kv is 1 in the former because the cache holds one latent: it says nothing about the weights.
 void read_latent_attention(const Keys& keys, Config& c) {
   c.num_attention_heads = c.num_key_value_heads = keys.integer("attention.head_count", 1, kMaxHeads);
   const bool split = keys.has("attention.key_length_mla");
@@ -190,7 +196,8 @@ void read_deepseek2(const Keys& keys, Config& c) {
   if (c.n_group == 1 && c.scoring_func == Scoring::sigmoid && c.n_routed_experts == 256)
     c.warnings.push_back(fmt::format("{} is missing; experts are chosen without groups", keys.at("expert_group_count")));
   const std::int64_t group = c.n_routed_experts / c.n_group;
-  keys.rule(c.group_score != GroupScore::top2_sum || group >= 2, "expert_group_count", c.n_group, "groups of at least two experts");
+  keys.rule(c.group_score != GroupScore::top2_sum || group >= 2, "expert_group_count", c.n_group,
+            "groups of at least two experts");
   keys.rule(c.num_experts_per_tok <= group * c.topk_group, "expert_group_used_count", c.topk_group,
             "groups that hold expert_used_count experts");
   const std::int64_t first = keys.integer_or("leading_dense_block_count", 0, 0, kMaxLayers);

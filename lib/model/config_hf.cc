@@ -1,10 +1,10 @@
 // config.json. Keys that transformers leaves out when they have their default take that default here; keys that say the size of a
-// tensor and have no sensible default are required. transformers 5 writes rope_parameters where version 4 wrote rope_scaling beside
-// rope_theta; both are read.
+// tensor and have no sensible default are required. transformers 5 writes rope_parameters where version 4 wrote rope_scaling
+// beside rope_theta; both are read.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
 
 #include "dsv31/error.h"
 #include "lib/io/bytes.h"
@@ -101,7 +101,8 @@ void check_quantization(const Json& top) {
 }
 
 // layer_types, or the rule that stood for it before it was written out.
-std::vector<bool> sliding_layers(const Json& config, std::int64_t layers, bool (*rule)(std::int64_t, std::int64_t), std::int64_t n) {
+std::vector<bool> sliding_layers(const Json& config, std::int64_t layers, bool (*rule)(std::int64_t, std::int64_t),
+                                 std::int64_t n) {
   std::vector<bool> sliding(static_cast<std::size_t>(layers));
   const bool listed = present(config, "layer_types");
   if (listed) {
@@ -110,7 +111,8 @@ std::vector<bool> sliding_layers(const Json& config, std::int64_t layers, bool (
             "num_hidden_layers entries");
     for (std::size_t i = 0; i < types.size(); ++i) {
       const std::string_view type = types[i].is_string() ? std::string_view(types[i].as_string()) : "";
-      if (type != "sliding_attention" && type != "full_attention") unsupported("layer_types", type, "full_attention or sliding_attention");
+      if (type != "sliding_attention" && type != "full_attention")
+        unsupported("layer_types", type, "full_attention or sliding_attention");
       sliding[i] = type == "sliding_attention";
     }
     return sliding;
@@ -120,8 +122,8 @@ std::vector<bool> sliding_layers(const Json& config, std::int64_t layers, bool (
 }
 
 void read_heads(const Json& config, Config& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim) {
-  c.num_attention_heads = heads > 0 ? config.int_or("num_attention_heads", heads, 1, kMaxHeads)
-                                    : config.get_int("num_attention_heads", 1, kMaxHeads);
+  c.num_attention_heads =
+      heads > 0 ? config.int_or("num_attention_heads", heads, 1, kMaxHeads) : config.get_int("num_attention_heads", 1, kMaxHeads);
   c.num_key_value_heads = config.int_or("num_key_value_heads", kv_heads > 0 ? kv_heads : c.num_attention_heads, 1, kMaxHeads);
   require(c.num_attention_heads % c.num_key_value_heads == 0, kWhere, "num_key_value_heads", c.num_key_value_heads,
           "a divisor of num_attention_heads");
@@ -150,8 +152,9 @@ void read_qwen(const Json& config, Config& c, std::int64_t head_dim) {
   c.attention_bias = c.model_type == "qwen2" || config.bool_or("attention_bias", false);
   if (config.bool_or("use_sliding_window", false)) {
     c.sliding_window = config.int_or("sliding_window", 4096, 1, kMaxContext);
-    c.sliding = sliding_layers(config, c.num_hidden_layers, [](std::int64_t i, std::int64_t n) { return i >= n; },
-                               config.int_or("max_window_layers", 28, 0, kMaxLayers));
+    c.sliding = sliding_layers(
+        config, c.num_hidden_layers, [](std::int64_t i, std::int64_t n) { return i >= n; },
+        config.int_or("max_window_layers", 28, 0, kMaxLayers));
   }
 }
 
@@ -190,13 +193,14 @@ void read_gemma3(const Json& config, Config& c) {
   c.sliding_window = config.int_or("sliding_window", 4096, 1, kMaxContext);
   const std::int64_t pattern =
       config.int_or("sliding_window_pattern", config.int_or("_sliding_window_pattern", 6, 1, kMaxLayers), 1, kMaxLayers);
-  c.sliding = sliding_layers(config, c.num_hidden_layers, [](std::int64_t i, std::int64_t n) { return (i + 1) % n != 0; }, pattern);
+  c.sliding = sliding_layers(
+      config, c.num_hidden_layers, [](std::int64_t i, std::int64_t n) { return (i + 1) % n != 0; }, pattern);
   c.rope = rope_of(config, "full_attention", config.float_or("rope_theta", 1'000'000, 1.0 + 1e-9, 1e15));
   // Sliding layers are never stretched: their window is shorter than the original context.
   const double local = config.float_or("rope_local_base_freq", 10'000, 1.0 + 1e-9, 1e15);
   const Json* rope = config.find("rope_parameters");
   c.rope_local = rope != nullptr && present(*rope, "sliding_attention") ? rope_of(config, "sliding_attention", local)
-                                                                         : RopeParameters{.rope_theta = local};
+                                                                        : RopeParameters{.rope_theta = local};
 }
 
 void read_groups(const Json& config, Config& c, bool v3) {

@@ -24,8 +24,9 @@ Absorbed absorbed(const Assembly& m, Scope& block) {
             block.stack({"attn_v_b", ""}, c.num_attention_heads, c.v_head_dim, c.kv_lora_rank)};
   const Name kv_b{"attn_kv_b", "self_attn.kv_b_proj"};
   const std::int64_t stride = c.qk_nope_head_dim + c.v_head_dim;  // rows of a head: k_nope, then v
-  return {block.heads(kv_b, c.num_attention_heads, stride, 0, c.qk_nope_head_dim, c.kv_lora_rank, /*transpose=*/true),
-          block.heads(kv_b, c.num_attention_heads, stride, c.qk_nope_head_dim, c.v_head_dim, c.kv_lora_rank, /*transpose=*/false)};
+  return {
+      block.heads(kv_b, c.num_attention_heads, stride, 0, c.qk_nope_head_dim, c.kv_lora_rank, /*transpose=*/true),
+      block.heads(kv_b, c.num_attention_heads, stride, c.qk_nope_head_dim, c.v_head_dim, c.kv_lora_rank, /*transpose=*/false)};
 }
 
 void attention(Assembly& m, Scope& block, ValueId angles, ValueId x) {
@@ -39,10 +40,11 @@ void attention(Assembly& m, Scope& block, ValueId angles, ValueId x) {
       block.part({"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"}, c_width, c.hidden_size, c.attention_bias, latent);
   if (c.q_lora_rank > 0) {
     const ValueId q_a = m.value(c.q_lora_rank);
-    m.add(Linear{.x = x,
-                 .norm = norm,
-                 .parts = {block.part({"attn_q_a", "self_attn.q_a_proj"}, c.q_lora_rank, c.hidden_size, c.attention_bias, q_a), kv_a},
-                 .post_norm = {}});
+    m.add(Linear{
+        .x = x,
+        .norm = norm,
+        .parts = {block.part({"attn_q_a", "self_attn.q_a_proj"}, c.q_lora_rank, c.hidden_size, c.attention_bias, q_a), kv_a},
+        .post_norm = {}});
     m.add(Linear{.x = q_a,
                  .norm = block.norm({"attn_q_a_norm", "self_attn.q_a_layernorm"}, c.q_lora_rank, kLoraNormEps),
                  .parts = {block.part({"attn_q_b", "self_attn.q_b_proj"}, q_width, c.q_lora_rank, /*bias_wanted=*/false, q)},

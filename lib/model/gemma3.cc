@@ -1,6 +1,6 @@
-// Gemma 3: five sliding-window layers to a global one, each kind with a rope of its own; q and k normalised; a norm on the output of
-// each half of a block before it is added; gelu gating; embeddings times sqrt(hidden_size).
-// Its norms multiply by 1 + weight in Hugging Face checkpoints; GGUF files hold the sum.
+// Gemma 3: five sliding-window layers to a global one, each kind with a rope of its own; q and k normalised; a norm on the output
+// of each half of a block before it is added; gelu gating; embeddings times sqrt(hidden_size). Its norms multiply by 1 + weight
+// in Hugging Face checkpoints; GGUF files hold the sum.
 #include <cmath>
 
 #include "lib/model/architectures.h"
@@ -17,8 +17,7 @@ void build_gemma3(Assembly& m) {
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     Scope block = m.layer(i);
     const std::int64_t window = c.window(i);
-    const std::int32_t cache =
-        m.cache({.num_key_value_heads = c.num_key_value_heads, .head_dim = c.head_dim, .window = window});
+    const std::int32_t cache = m.cache({.num_key_value_heads = c.num_key_value_heads, .head_dim = c.head_dim, .window = window});
     const ValueId q = m.value(c.q_width()), k = m.value(c.kv_width()), v = m.value(c.kv_width()), heads = m.value(c.q_width());
     m.add(Linear{.x = x,
                  .norm = block.norm({"attn_norm", "input_layernorm"}, c.hidden_size, c.rms_norm_eps, plus),
@@ -45,11 +44,12 @@ void build_gemma3(Assembly& m) {
                     .softcap = static_cast<float>(c.attn_logit_softcapping),
                     .q = q,
                     .out = heads});
-    m.add(Linear{.x = heads,
-                 .norm = {},
-                 .parts = {block.part({"attn_output", "self_attn.o_proj"}, c.hidden_size, c.q_width(), c.attention_bias, x)},
-                 .post_norm = block.norm({"post_attention_norm", "post_attention_layernorm"}, c.hidden_size, c.rms_norm_eps, plus),
-                 .residual = x});
+    m.add(
+        Linear{.x = heads,
+               .norm = {},
+               .parts = {block.part({"attn_output", "self_attn.o_proj"}, c.hidden_size, c.q_width(), c.attention_bias, x)},
+               .post_norm = block.norm({"post_attention_norm", "post_attention_layernorm"}, c.hidden_size, c.rms_norm_eps, plus),
+               .residual = x});
     m.add(GatedFfn{.x = x,
                    .norm = block.norm({"ffn_norm", "pre_feedforward_layernorm"}, c.hidden_size, c.rms_norm_eps, plus),
                    .gate = block.matrix({"ffn_gate", "mlp.gate_proj"}, c.intermediate_size, c.hidden_size),

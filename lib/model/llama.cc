@@ -1,8 +1,8 @@
 // Llama 1 to 3 and the many models of its shape (SmolLM, Mistral without window, ...).
 //   x += Wo attention(rope(Wq n), rope(Wk n), Wv n),  n = rms(x)
 //   x += Wdown (silu(Wgate n) * Wup n),               n = rms(x)
-// Hugging Face rotates halves of a head. GGUF files hold q and k with their rows permuted so that pairs lie side by side; llama3's
-// stretched frequencies come in them as divisors, rope_freqs.weight.
+// Hugging Face rotates halves of a head. GGUF files hold q and k with their rows permuted so that pairs lie side by side;
+// llama3's stretched frequencies come in them as divisors, rope_freqs.weight.
 #include <cmath>
 
 #include "lib/model/architectures.h"

@@ -1,5 +1,5 @@
-// Qwen2 and Qwen2.5: llama's block with biases on q, k and v, halves rotated in both containers, and optionally a sliding window on
-// the later layers.
+// Qwen2 and Qwen2.5: llama's block with biases on q, k and v, halves rotated in both containers, and optionally a sliding window
+// on the later layers.
 #include <cmath>
 
 #include "lib/model/architectures.h"
@@ -14,8 +14,7 @@ void build_qwen2(Assembly& m) {
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     Scope block = m.layer(i);
     const std::int64_t window = c.window(i);
-    const std::int32_t cache =
-        m.cache({.num_key_value_heads = c.num_key_value_heads, .head_dim = c.head_dim, .window = window});
+    const std::int32_t cache = m.cache({.num_key_value_heads = c.num_key_value_heads, .head_dim = c.head_dim, .window = window});
     const ValueId q = m.value(c.q_width()), k = m.value(c.kv_width()), v = m.value(c.kv_width()), heads = m.value(c.q_width());
     m.add(Linear{.x = x,
                  .norm = block.norm({"attn_norm", "input_layernorm"}, c.hidden_size, c.rms_norm_eps),

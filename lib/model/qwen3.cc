@@ -1,5 +1,5 @@
-// Qwen3: q and k of every head pass an RMS norm before they turn; no biases by default; head_dim is its own number, so that the heads
-// together may be wider than hidden_size. Qwen3-MoE is the same block with experts in place of the feed-forward.
+// Qwen3: q and k of every head pass an RMS norm before they turn; no biases by default; head_dim is its own number, so that the
+// heads together may be wider than hidden_size. Qwen3-MoE is the same block with experts in place of the feed-forward.
 #include "lib/model/qwen3.h"
 
 #include <cmath>

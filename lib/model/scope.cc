@@ -16,8 +16,8 @@ bool Scope::holds(Name name) const { return model_.find(full(name, "")) != nullp
 
 MatrixId Scope::slice(Name name, Rows rows, std::int64_t cols) {
   const io::TensorInfo& t = model_.tensor(full(name, ".weight"), {Shape(rows.of, cols)});
-  return model_.bind({{&t, rows.first, rows.rows}}, {.rows = rows.rows, .cols = cols, .decode = t.type == DType::f8_e4m3 &&
-                                                                                                rows.first % 128 != 0});
+  return model_.bind({{&t, rows.first, rows.rows}},
+                     {.rows = rows.rows, .cols = cols, .decode = t.type == DType::f8_e4m3 && rows.first % 128 != 0});
 }
 
 MatrixId Scope::float_matrix(Name name, std::int64_t rows, std::int64_t cols) {
@@ -30,8 +30,8 @@ MatrixId Scope::stack(Name name, std::int64_t count, std::int64_t rows, std::int
   return model_.bind({{&t, 0, count * rows}}, {.count = count, .rows = rows, .cols = cols});
 }
 
-MatrixId Scope::heads(Name name, std::int64_t count, std::int64_t stride, std::int64_t first, std::int64_t rows, std::int64_t cols,
-                      bool transpose) {
+MatrixId Scope::heads(Name name, std::int64_t count, std::int64_t stride, std::int64_t first, std::int64_t rows,
+                      std::int64_t cols, bool transpose) {
   const io::TensorInfo& t = model_.tensor(full(name, ".weight"), {Shape(count * stride, cols)});
   const bool whole = t.type == DType::f32 || t.type == DType::f16 || t.type == DType::bf16;
   // 128 x 128 scale blocks stay blocks, transposed or not, where each head starts and ends at a border of blocks.

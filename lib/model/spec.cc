@@ -13,8 +13,7 @@ ModelSpec build_model(const io::Checkpoint& checkpoint) {
   const bool gguf = checkpoint.kind == io::Checkpoint::Kind::gguf;
   ModelSpec spec;
   spec.config = gguf ? config_from_gguf(checkpoint.metadata) : config_from_hf(checkpoint.config);
-  const Architecture& architecture =
-      gguf ? architecture_by_gguf(spec.config.model_type) : architecture_by_hf(checkpoint.config);
+  const Architecture& architecture = gguf ? architecture_by_gguf(spec.config.model_type) : architecture_by_hf(checkpoint.config);
   if (spec.config.vocab_size == 0) {
     const io::TensorInfo* embedding = checkpoint.find("token_embd.weight");
     if (embedding != nullptr && embedding->shape.rank == 2 && embedding->shape[0] <= kMaxVocab)

@@ -15,9 +15,9 @@ namespace dsv31::inline v1::model {
 
 struct ModelSpec {
   Config config;
-  Graph graph;                         // validated; its MatrixDesc::name point into `names`
-  std::vector<MatrixSource> matrices;  // by MatrixId
-  std::vector<VectorSource> vectors;   // by VectorId
+  Graph graph;                             // validated; its MatrixDesc::name point into `names`
+  std::vector<MatrixSource> matrices;      // by MatrixId
+  std::vector<VectorSource> vectors;       // by VectorId
   std::vector<std::string> extra_tensors;  // in the files, but of no use to the graph: listed, not refused
   std::vector<std::string> warnings;       // one sentence each
 
@@ -29,8 +29,8 @@ struct ModelSpec {
   ModelSpec& operator=(ModelSpec&&) = default;
 };
 
-// Throws unsupported (architecture or variant), format (a hyperparameter, by key), mismatch (a tensor that is missing or has another
-// shape or type than the config says, by name).
+// Throws unsupported (architecture or variant), format (a hyperparameter, by key), mismatch (a tensor that is missing or has
+// another shape or type than the config says, by name).
 ModelSpec build_model(const io::Checkpoint& checkpoint);
 
 }  // namespace dsv31::inline v1::model

@@ -22,7 +22,8 @@ void check_plan(const Graph& g, std::int64_t rows, std::int64_t logit_rows) {
   REQUIRE(plan.bytes % 64 == 0);
   std::vector<ValueId> owner(plan.bytes / 64, kNone);
   const auto owned = [&](ValueId id) {
-    const std::size_t at = plan.offset[static_cast<std::size_t>(id)], n = bytes_of(g.values[static_cast<std::size_t>(id)], rows, logit_rows);
+    const std::size_t at = plan.offset[static_cast<std::size_t>(id)],
+                      n = bytes_of(g.values[static_cast<std::size_t>(id)], rows, logit_rows);
     for (std::size_t i = at / 64; i < (at + n) / 64; ++i)
       if (owner[i] != id) return false;
     return true;
@@ -30,7 +31,8 @@ void check_plan(const Graph& g, std::int64_t rows, std::int64_t logit_rows) {
   for (const Op& op : g.ops) {
     const graph::OpUse use = graph::uses(op);
     for (ValueId id : use.writes) {
-      const std::size_t at = plan.offset[static_cast<std::size_t>(id)], n = bytes_of(g.values[static_cast<std::size_t>(id)], rows, logit_rows);
+      const std::size_t at = plan.offset[static_cast<std::size_t>(id)],
+                        n = bytes_of(g.values[static_cast<std::size_t>(id)], rows, logit_rows);
       REQUIRE(at % 64 == 0);
       REQUIRE(at + n <= plan.bytes);
       for (std::size_t i = at / 64; i < (at + n) / 64; ++i) owner[i] = id;
@@ -90,14 +92,14 @@ TEST_CASE("lifetimes run from the first write to the last use") {
   CHECK(lives[1].last == 3);
   CHECK(lives[2].first == 2);  // q
   CHECK(lives[2].last == 4);
-  CHECK(lives[3].last == 3);  // k
+  CHECK(lives[3].last == 3);   // k
   CHECK(lives[5].first == 4);  // the heads' output
   CHECK(lives[5].last == 5);
 }
 
 TEST_CASE("dead values are built upon") {
-  // x 64, angles 32, q 64, k 32, v 32, heads 64 floats a row live at most as x + angles + q + k + v = 224 floats; logits are 320 for
-  // one row and stand beside x only.
+  // x 64, angles 32, q 64, k 32, v 32, heads 64 floats a row live at most as x + angles + q + k + v = 224 floats; logits are 320
+  // for one row and stand beside x only.
   const graph::ArenaPlan plan = graph::plan_arena(sample::dense().graph, 10, 1);
   CHECK(plan.bytes == 224 * 4 * 10);
 }

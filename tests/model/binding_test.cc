@@ -43,7 +43,8 @@ const OpType& op(const ModelSpec& spec, int nth = 0) {
   throw 0;
 }
 
-const std::string kTiny = R"({"model_type":"deepseek_v3","vocab_size":8,"hidden_size":4,"intermediate_size":4,"num_hidden_layers":1,
+const std::string kTiny =
+    R"({"model_type":"deepseek_v3","vocab_size":8,"hidden_size":4,"intermediate_size":4,"num_hidden_layers":1,
   "num_attention_heads":2,"q_lora_rank":null,"kv_lora_rank":3,"qk_nope_head_dim":2,"qk_rope_head_dim":2,"v_head_dim":1,
   "n_routed_experts":null,"max_position_embeddings":64})";
 
@@ -51,12 +52,19 @@ const std::string kTiny = R"({"model_type":"deepseek_v3","vocab_size":8,"hidden_
 made::Hf tiny(DType type, const std::string& kv_b) {
   made::Hf hf(kTiny);
   const std::string l = "model.layers.0.";
-  hf.tensor("model.embed_tokens.weight", Shape(8, 4)).tensor("model.norm.weight", Shape(4)).tensor("lm_head.weight", Shape(8, 4))
-      .tensor(l + "input_layernorm.weight", Shape(4)).tensor(l + "post_attention_layernorm.weight", Shape(4))
-      .tensor(l + "self_attn.q_proj.weight", Shape(8, 4)).tensor(l + "self_attn.kv_a_proj_with_mqa.weight", Shape(5, 4))
-      .tensor(l + "self_attn.kv_a_layernorm.weight", Shape(3)).tensor(l + "self_attn.o_proj.weight", Shape(4, 2))
-      .tensor(l + "mlp.gate_proj.weight", Shape(4, 4)).tensor(l + "mlp.up_proj.weight", Shape(4, 4))
-      .tensor(l + "mlp.down_proj.weight", Shape(4, 4)).tensor(l + "self_attn.kv_b_proj.weight", Shape(6, 3), type, kv_b);
+  hf.tensor("model.embed_tokens.weight", Shape(8, 4))
+      .tensor("model.norm.weight", Shape(4))
+      .tensor("lm_head.weight", Shape(8, 4))
+      .tensor(l + "input_layernorm.weight", Shape(4))
+      .tensor(l + "post_attention_layernorm.weight", Shape(4))
+      .tensor(l + "self_attn.q_proj.weight", Shape(8, 4))
+      .tensor(l + "self_attn.kv_a_proj_with_mqa.weight", Shape(5, 4))
+      .tensor(l + "self_attn.kv_a_layernorm.weight", Shape(3))
+      .tensor(l + "self_attn.o_proj.weight", Shape(4, 2))
+      .tensor(l + "mlp.gate_proj.weight", Shape(4, 4))
+      .tensor(l + "mlp.up_proj.weight", Shape(4, 4))
+      .tensor(l + "mlp.down_proj.weight", Shape(4, 4))
+      .tensor(l + "self_attn.kv_b_proj.weight", Shape(6, 3), type, kv_b);
   return hf;
 }
 
@@ -106,7 +114,8 @@ TEST_CASE("an FP8 kv_b whose heads do not meet its scale blocks becomes float32,
 
 TEST_CASE("scales in E8M0 are powers of two") {
   made::Hf hf = tiny(DType::f8_e4m3, bytes(std::vector<std::uint8_t>(18, 0x38)));
-  hf.tensor("model.layers.0.self_attn.kv_b_proj.weight_scale_inv", Shape(1, 1), DType::f8_e8m0, bytes(std::vector<std::uint8_t>{125}));
+  hf.tensor("model.layers.0.self_attn.kv_b_proj.weight_scale_inv", Shape(1, 1), DType::f8_e8m0,
+            bytes(std::vector<std::uint8_t>{125}));
   const io::Checkpoint& c = hf.open();
   const ModelSpec spec = build_model(c);
   CHECK(floats(rows(c, matrix(spec, op<MlaAttention>(spec).k_b), 0, 0, 1)) == std::vector<float>{0.25f, 0.25f});
@@ -126,9 +135,7 @@ TEST_CASE("S06 an FP8 weight without its scale, or with a grid of another shape 
 
 TEST_CASE("G16 a tensor that is missing, has another shape or is no weight is mismatch by name, got and expected") {
   made::Gguf g = made::llama();
-  const auto refusal = [](const made::Gguf& file) {
-    return made::failure([&] { build_model(file.open()); }, Code::mismatch);
-  };
+  const auto refusal = [](const made::Gguf& file) { return made::failure([&] { build_model(file.open()); }, Code::mismatch); };
   CHECK(refusal(made::llama().drop("blk.0.ffn_up.weight")) ==
         "[model] \"blk.0.ffn_up.weight\": got no such tensor, expected (96, 64)");
   CHECK(refusal(made::llama().drop("blk.0.attn_q.weight").tensor("blk.0.attn_q.weight", {64, 32})) ==
@@ -139,7 +146,8 @@ TEST_CASE("G16 a tensor that is missing, has another shape or is no weight is mi
         "[model] \"blk.0.ffn_up.weight\": got I32, expected a weight format");
   CHECK(refusal(made::llama().drop("output_norm.weight").tensor("output_norm.weight", {64}, DType::q8_0)) ==
         "[model] \"output_norm.weight\": got Q8_0, expected F32, F16 or BF16");
-  CHECK(refusal(made::llama().u32("llama.vocab_size", 321)) == "[model] \"token_embd.weight\": got (320, 64), expected (321, 64)");
+  CHECK(refusal(made::llama().u32("llama.vocab_size", 321)) ==
+        "[model] \"token_embd.weight\": got (320, 64), expected (321, 64)");
   CHECK(refusal(made::llama().drop("token_embd.weight")).find("token_embd.weight") != std::string::npos);
   CHECK(refusal(made::deepseek2().drop("blk.2.ffn_up_exps.weight").tensor("blk.2.ffn_up_exps.weight", {7, 32, 64})) ==
         "[model] \"blk.2.ffn_up_exps.weight\": got (7, 32, 64), expected (8, 32, 64)");
@@ -203,7 +211,8 @@ TEST_CASE("an attn_qkv is cut into q, k and v, its bias too") {
   const Linear& qkv = op<Linear>(spec);
   const std::int64_t first[] = {0, 64, 96};
   for (std::size_t p = 0; p < 3; ++p) {
-    CHECK(floats(rows(c, matrix(spec, qkv.parts[p].weight), 0, 1, 2)) == std::vector<float>(64, static_cast<float>(first[p] + 1)));
+    CHECK(floats(rows(c, matrix(spec, qkv.parts[p].weight), 0, 1, 2)) ==
+          std::vector<float>(64, static_cast<float>(first[p] + 1)));
     const VectorSource& v = spec.vectors[static_cast<std::size_t>(qkv.parts[p].bias)];
     std::vector<float> b(static_cast<std::size_t>(v.width));
     read_vector(c, v, b.data());
@@ -228,8 +237,10 @@ TEST_CASE("a stack of gate_up experts is cut into gate and up") {
 
 TEST_CASE("a legacy attn_kv_b in blocks: v_b keeps its format, k_b becomes float32") {
   made::Gguf g = made::deepseek2();
-  g.without("deepseek2.attention.key_length_mla").without("deepseek2.attention.value_length_mla")
-      .u32("deepseek2.attention.key_length", 24).u32("deepseek2.attention.value_length", 24);
+  g.without("deepseek2.attention.key_length_mla")
+      .without("deepseek2.attention.value_length_mla")
+      .u32("deepseek2.attention.key_length", 24)
+      .u32("deepseek2.attention.value_length", 24);
   for (int i = 0; i < 3; ++i) {
     const std::string b = "blk." + std::to_string(i) + ".";
     g.drop(b + "attn_k_b.weight").drop(b + "attn_v_b.weight").tensor(b + "attn_kv_b.weight", {160, 32}, DType::q8_0);

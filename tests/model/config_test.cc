@@ -69,14 +69,15 @@ TEST_CASE("rope_scaling of transformers 4 reads like rope_parameters of transfor
   made::set(four, "rope_theta", 10000);
   made::set(four, "rope_scaling",
             io::parse_json(R"({"type":"yarn","factor":4,"original_max_position_embeddings":64,"beta_fast":32,"beta_slow":1,
-                               "mscale":1.0,"mscale_all_dim":1.0})", "test"));
+                               "mscale":1.0,"mscale_all_dim":1.0})",
+                           "test"));
   CHECK(config_from_hf(four).rope == config_from_hf(five).rope);
 }
 
 TEST_CASE("absent optional keys take the defaults of the reference") {
   io::Json v2 = config_of("deepseek_v2");
-  for (std::string_view key : {"topk_method", "norm_topk_prob", "n_group", "topk_group", "routed_scaling_factor", "first_k_dense_replace",
-                               "q_lora_rank", "n_shared_experts"})
+  for (std::string_view key : {"topk_method", "norm_topk_prob", "n_group", "topk_group", "routed_scaling_factor",
+                               "first_k_dense_replace", "q_lora_rank", "n_shared_experts"})
     made::remove(v2, key);
   const Config c = config_from_hf(v2);
   CHECK(c.group_score == GroupScore::none);
@@ -119,7 +120,9 @@ TEST_CASE("gemma3 has a rope for each kind of layer") {
 
 TEST_CASE("a multimodal config is read through its text_config") {
   io::Json outer = io::parse_json(R"({"model_type":"gemma3","text_config":{"hidden_size":2560,"intermediate_size":10240,
-    "model_type":"gemma3_text","num_hidden_layers":34,"rope_scaling":{"factor":8.0,"rope_type":"linear"},"sliding_window":1024}})", "test");
+    "model_type":"gemma3_text","num_hidden_layers":34,
+    "rope_scaling":{"factor":8.0,"rope_type":"linear"},"sliding_window":1024}})",
+                                  "test");
   const Config c = config_from_hf(outer);
   CHECK(c.hidden_size == 2560);
   CHECK(c.num_attention_heads == 8);
@@ -174,7 +177,8 @@ TEST_CASE("G09 a required key that is missing or of the wrong type is format by 
 TEST_CASE("G10 zero and huge hyperparameters are format by key, and nothing is divided by them") {
   for (std::string_view key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size",
                                "intermediate_size", "head_dim", "max_position_embeddings"})
-    for (std::int64_t value : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()})
+    for (std::int64_t value :
+         {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()})
       CHECK(made::contains(hf("llama", key, value), key));
   for (std::string_view key : {"n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_group", "topk_group",
                                "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "moe_layer_freq"})
@@ -184,10 +188,10 @@ TEST_CASE("G10 zero and huge hyperparameters are format by key, and nothing is d
   CHECK(made::contains(hf("gemma3", "sliding_window", 0), "sliding_window"));
   CHECK(made::contains(hf("gemma3", "query_pre_attn_scalar", 0), "query_pre_attn_scalar"));
 
-  for (std::string_view key : {"block_count", "embedding_length", "context_length", "feed_forward_length", "attention.head_count",
-                               "attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
-                               "rope.dimension_count", "expert_used_count", "expert_feed_forward_length", "expert_group_count",
-                               "expert_group_used_count", "vocab_size"})
+  for (std::string_view key :
+       {"block_count", "embedding_length", "context_length", "feed_forward_length", "attention.head_count",
+        "attention.kv_lora_rank", "attention.key_length_mla", "attention.value_length_mla", "rope.dimension_count",
+        "expert_used_count", "expert_feed_forward_length", "expert_group_count", "expert_group_used_count", "vocab_size"})
     for (std::uint32_t value : {0u, 0x80000000u, 0xFFFFFFFFu}) {
       const std::string full = "deepseek2." + std::string(key);
       CHECK(made::contains(gguf(made::deepseek2().u32(full, value)), full));
@@ -213,7 +217,8 @@ TEST_CASE("G10 numbers that do not fit each other are format by key") {
   CHECK(made::contains(gguf(made::llama().u32("llama.attention.head_count_kv", 3)), "llama.attention.head_count_kv"));
   CHECK(made::contains(gguf(made::deepseek2().u32("deepseek2.expert_group_count", 3)), "deepseek2.expert_group_count"));
   CHECK(made::contains(gguf(made::deepseek2().u32("deepseek2.expert_used_count", 9)), "deepseek2.expert_used_count"));
-  CHECK(made::contains(gguf(made::deepseek2().u32("deepseek2.attention.key_length_mla", 8)), "deepseek2.attention.key_length_mla"));
+  CHECK(
+      made::contains(gguf(made::deepseek2().u32("deepseek2.attention.key_length_mla", 8)), "deepseek2.attention.key_length_mla"));
   CHECK(made::contains(gguf(made::deepseek2().u32("deepseek2.nextn_predict_layers", 3)), "deepseek2.nextn_predict_layers"));
 }
 
@@ -224,7 +229,8 @@ TEST_CASE("G11 NaN, infinite, negative and zero numbers are format by key") {
     CHECK(made::contains(hf("llama", "rope_parameters.rope_theta", value), "rope_theta"));
     CHECK(made::contains(hf("deepseek_v3", "rope_parameters.factor", value), "factor"));
     CHECK(made::contains(hf("deepseek_v3", "rope_parameters.beta_fast", value), "beta_fast"));
-    CHECK(made::contains(hf("deepseek_v3", "rope_parameters.original_max_position_embeddings", value), "original_max_position_embeddings"));
+    CHECK(made::contains(hf("deepseek_v3", "rope_parameters.original_max_position_embeddings", value),
+                         "original_max_position_embeddings"));
     CHECK(made::contains(hf("deepseek_v3", "routed_scaling_factor", value), "routed_scaling_factor"));
     CHECK(made::contains(hf("llama3_rope", "rope_parameters.low_freq_factor", value), "low_freq_factor"));
   }
@@ -254,13 +260,15 @@ TEST_CASE("variants that would give wrong numbers are unsupported") {
   CHECK(made::contains(gguf(made::deepseek2().u32("deepseek2.expert_gating_func", 4), Code::unsupported), "expert_gating_func"));
   CHECK(made::contains(gguf(made::deepseek2().string("deepseek2.rope.scaling.type", "longrope"), Code::unsupported), "longrope"));
   CHECK(made::contains(gguf(made::llama().u32("llama.expert_count", 8), Code::unsupported), "expert_count"));
-  CHECK(made::contains(gguf(made::llama().u32("llama.attention.key_length", 16).u32("llama.attention.value_length", 8), Code::unsupported),
-                       "value_length"));
+  CHECK(made::contains(
+      gguf(made::llama().u32("llama.attention.key_length", 16).u32("llama.attention.value_length", 8), Code::unsupported),
+      "value_length"));
 }
 
 TEST_CASE("expert_feed_forward_length may be an array of one width") {
   const auto width = [](std::vector<std::uint32_t> v) {
-    return config_from_gguf(made::deepseek2().u32s("deepseek2.expert_feed_forward_length", v).open().metadata).moe_intermediate_size;
+    return config_from_gguf(made::deepseek2().u32s("deepseek2.expert_feed_forward_length", v).open().metadata)
+        .moe_intermediate_size;
   };
   CHECK(width({0, 32, 32}) == 32);
   CHECK(made::contains(gguf(made::deepseek2().u32s("deepseek2.expert_feed_forward_length", {32, 32, 64}), Code::unsupported),

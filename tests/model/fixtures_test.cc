@@ -81,7 +81,8 @@ using Ops = std::map<std::string, int>;
 
 TEST_CASE("llama binds whole, its head tied to the embedding") {
   const ModelSpec spec = folder("llama");
-  CHECK(count_ops(spec.graph) == Ops{{"embed", 1}, {"angles", 1}, {"linear", 6}, {"rope_cache", 3}, {"attention", 3}, {"gated_ffn", 3}, {"head", 1}});
+  CHECK(count_ops(spec.graph) ==
+        Ops{{"embed", 1}, {"angles", 1}, {"linear", 6}, {"rope_cache", 3}, {"attention", 3}, {"gated_ffn", 3}, {"head", 1}});
   CHECK(std::get<Head>(spec.graph.ops.back()).weight == std::get<Embed>(spec.graph.ops[1]).weight);
   CHECK(spec.extra_tensors.empty());
   CHECK(spec.graph.context_length == 1024);
@@ -114,8 +115,14 @@ TEST_CASE("qwen3 binds whole: heads wider than hidden_size, q and k normalised")
 
 TEST_CASE("qwen3_moe binds whole: an expert is a piece") {
   const ModelSpec spec = folder("qwen3_moe");
-  CHECK(count_ops(spec.graph) ==
-        Ops{{"embed", 1}, {"angles", 1}, {"linear", 6}, {"rope_cache", 3}, {"attention", 3}, {"gate", 3}, {"experts", 3}, {"head", 1}});
+  CHECK(count_ops(spec.graph) == Ops{{"embed", 1},
+                                     {"angles", 1},
+                                     {"linear", 6},
+                                     {"rope_cache", 3},
+                                     {"attention", 3},
+                                     {"gate", 3},
+                                     {"experts", 3},
+                                     {"head", 1}});
   const Experts& experts = std::get<Experts>(spec.graph.ops[7]);
   CHECK(spec.matrices[static_cast<std::size_t>(experts.gate)].pieces.size() == 8);
   CHECK(experts.shared_gate == kNone);
@@ -138,8 +145,14 @@ TEST_CASE("DeepSeek models bind whole") {
     INFO(name);
     const ModelSpec spec = folder(name);
     const bool lite = std::string_view(name) == "deepseek_v2_lite";
-    CHECK(count_ops(spec.graph) == Ops{{"embed", 1}, {"angles", 1}, {"linear", lite ? 6 : 9}, {"mla_attention", 3}, {"gated_ffn", 1},
-                                       {"gate", 2}, {"experts", 2}, {"head", 1}});
+    CHECK(count_ops(spec.graph) == Ops{{"embed", 1},
+                                       {"angles", 1},
+                                       {"linear", lite ? 6 : 9},
+                                       {"mla_attention", 3},
+                                       {"gated_ffn", 1},
+                                       {"gate", 2},
+                                       {"experts", 2},
+                                       {"head", 1}});
     CHECK(spec.extra_tensors.empty());
     for (const CacheDesc& cache : spec.graph.caches) CHECK(cache.latent == 40);
   }

@@ -13,10 +13,12 @@ namespace {
 
 const std::string kConfig = R"({"architectures":["DeepseekV3ForCausalLM"],"attention_bias":false,"first_k_dense_replace":3,
   "hidden_act":"silu","hidden_size":7168,"intermediate_size":18432,"kv_lora_rank":512,"max_position_embeddings":163840,
-  "model_type":"deepseek_v3","moe_intermediate_size":2048,"moe_layer_freq":1,"n_group":8,"n_routed_experts":256,"n_shared_experts":1,
+  "model_type":"deepseek_v3","moe_intermediate_size":2048,"moe_layer_freq":1,"n_group":8,
+  "n_routed_experts":256,"n_shared_experts":1,
   "norm_topk_prob":true,"num_attention_heads":128,"num_experts_per_tok":8,"num_hidden_layers":61,"num_key_value_heads":128,
   "num_nextn_predict_layers":1,"q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,
-  "quantization_config":{"activation_scheme":"dynamic","fmt":"e4m3","quant_method":"fp8","scale_fmt":"ue8m0","weight_block_size":[128,128]},
+  "quantization_config":{"activation_scheme":"dynamic","fmt":"e4m3","quant_method":"fp8","scale_fmt":"ue8m0",
+  "weight_block_size":[128,128]},
   "rms_norm_eps":1e-06,"rope_scaling":{"beta_fast":32,"beta_slow":1,"factor":40,"mscale":1.0,"mscale_all_dim":1.0,
   "original_max_position_embeddings":4096,"type":"yarn"},"rope_theta":10000,"routed_scaling_factor":2.5,"scoring_func":"sigmoid",
   "tie_word_embeddings":false,"topk_group":4,"topk_method":"noaux_tc","v_head_dim":128,"vocab_size":129280})";
@@ -34,12 +36,15 @@ void ffn(made::Hf& hf, const std::string& name, std::int64_t width) {
 
 made::Hf v31() {
   made::Hf hf(kConfig);
-  hf.tensor("model.embed_tokens.weight", Shape(129280, 7168), DType::bf16).tensor("lm_head.weight", Shape(129280, 7168), DType::bf16)
+  hf.tensor("model.embed_tokens.weight", Shape(129280, 7168), DType::bf16)
+      .tensor("lm_head.weight", Shape(129280, 7168), DType::bf16)
       .tensor("model.norm.weight", Shape(7168), DType::bf16);
   for (int i = 0; i < 61; ++i) {
     const std::string l = "model.layers." + std::to_string(i) + ".", a = l + "self_attn.";
-    hf.tensor(l + "input_layernorm.weight", Shape(7168), DType::bf16).tensor(l + "post_attention_layernorm.weight", Shape(7168), DType::bf16)
-        .tensor(a + "q_a_layernorm.weight", Shape(1536), DType::bf16).tensor(a + "kv_a_layernorm.weight", Shape(512), DType::bf16);
+    hf.tensor(l + "input_layernorm.weight", Shape(7168), DType::bf16)
+        .tensor(l + "post_attention_layernorm.weight", Shape(7168), DType::bf16)
+        .tensor(a + "q_a_layernorm.weight", Shape(1536), DType::bf16)
+        .tensor(a + "kv_a_layernorm.weight", Shape(512), DType::bf16);
     fp8(hf, a + "q_a_proj", 1536, 7168);
     fp8(hf, a + "q_b_proj", 24576, 1536);
     fp8(hf, a + "kv_a_proj_with_mqa", 576, 7168);
@@ -90,7 +95,8 @@ TEST_CASE("the activations of DeepSeek-V3.1 share one arena little larger than i
 }
 
 TEST_CASE("an FP8 kv_b on the borders of scale blocks is transposed with its scales") {
-  // Two heads of 128 + 128 rows over a latent of 256: scale (r, c) is 2^r * 3^c, the weight at (r, c) is 1 for even r + c, else 1.5.
+  // Two heads of 128 + 128 rows over a latent of 256: scale (r, c) is 2^r * 3^c, the weight at (r, c) is 1 for even r + c,
+  // else 1.5.
   made::Hf hf(R"({"model_type":"deepseek_v3","vocab_size":8,"hidden_size":4,"intermediate_size":4,"num_hidden_layers":1,
     "num_attention_heads":2,"q_lora_rank":null,"kv_lora_rank":256,"qk_nope_head_dim":128,"qk_rope_head_dim":2,"v_head_dim":128,
     "n_routed_experts":null})");
@@ -101,18 +107,26 @@ TEST_CASE("an FP8 kv_b on the borders of scale blocks is transposed with its sca
   std::vector<float> grid(4 * 2);
   for (std::size_t r = 0; r < 4; ++r)
     for (std::size_t k = 0; k < 2; ++k) grid[r * 2 + k] = std::ldexp(k == 0 ? 1.0f : 3.0f, static_cast<int>(r));
-  hf.tensor("model.embed_tokens.weight", Shape(8, 4)).tensor("model.norm.weight", Shape(4)).tensor("lm_head.weight", Shape(8, 4))
-      .tensor(l + "input_layernorm.weight", Shape(4)).tensor(l + "post_attention_layernorm.weight", Shape(4))
-      .tensor(l + "self_attn.q_proj.weight", Shape(260, 4)).tensor(l + "self_attn.kv_a_proj_with_mqa.weight", Shape(258, 4))
-      .tensor(l + "self_attn.kv_a_layernorm.weight", Shape(256)).tensor(l + "self_attn.o_proj.weight", Shape(4, 256))
-      .tensor(l + "mlp.gate_proj.weight", Shape(4, 4)).tensor(l + "mlp.up_proj.weight", Shape(4, 4)).tensor(l + "mlp.down_proj.weight", Shape(4, 4))
+  hf.tensor("model.embed_tokens.weight", Shape(8, 4))
+      .tensor("model.norm.weight", Shape(4))
+      .tensor("lm_head.weight", Shape(8, 4))
+      .tensor(l + "input_layernorm.weight", Shape(4))
+      .tensor(l + "post_attention_layernorm.weight", Shape(4))
+      .tensor(l + "self_attn.q_proj.weight", Shape(260, 4))
+      .tensor(l + "self_attn.kv_a_proj_with_mqa.weight", Shape(258, 4))
+      .tensor(l + "self_attn.kv_a_layernorm.weight", Shape(256))
+      .tensor(l + "self_attn.o_proj.weight", Shape(4, 256))
+      .tensor(l + "mlp.gate_proj.weight", Shape(4, 4))
+      .tensor(l + "mlp.up_proj.weight", Shape(4, 4))
+      .tensor(l + "mlp.down_proj.weight", Shape(4, 4))
       .tensor(l + "self_attn.kv_b_proj.weight", Shape(512, 256), DType::f8_e4m3, w)
       .tensor(l + "self_attn.kv_b_proj.weight_scale_inv", Shape(4, 2), DType::f32,
               std::string(reinterpret_cast<const char*>(grid.data()), grid.size() * 4));
   const io::Checkpoint& c = hf.open();
   const ModelSpec spec = build_model(c);
   const MlaAttention& mla = std::get<MlaAttention>(spec.graph.ops[3]);
-  const MatrixSource &k_b = spec.matrices[static_cast<std::size_t>(mla.k_b)], &v_b = spec.matrices[static_cast<std::size_t>(mla.v_b)];
+  const MatrixSource &k_b = spec.matrices[static_cast<std::size_t>(mla.k_b)],
+                     &v_b = spec.matrices[static_cast<std::size_t>(mla.v_b)];
   REQUIRE(k_b.desc.type == DType::f8_e4m3);
   REQUIRE(k_b.scale_count() == 4);  // (2, 2, 1)
   std::vector<float> k_scales(4), v_scales(4);

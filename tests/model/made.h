@@ -59,7 +59,8 @@ class Gguf {
     return *this;
   }
   // Shape most significant first. Data are zeros unless floats are given.
-  Gguf& tensor(const std::string& name, std::vector<std::int64_t> shape, DType type = DType::f32, std::vector<float> floats = {}) {
+  Gguf& tensor(const std::string& name, std::vector<std::int64_t> shape, DType type = DType::f32,
+               std::vector<float> floats = {}) {
     tensors_.push_back({name, std::move(shape), type, std::move(floats)});
     return *this;
   }
@@ -116,7 +117,9 @@ class Gguf {
 // A Hugging Face checkpoint whose data are zeros, or what `bytes` says.
 class Hf {
  public:
-  explicit Hf(const std::string& config) { checkpoint_.kind = io::Checkpoint::Kind::safetensors, checkpoint_.config = io::parse_json(config, "config.json"); }
+  explicit Hf(const std::string& config) {
+    checkpoint_.kind = io::Checkpoint::Kind::safetensors, checkpoint_.config = io::parse_json(config, "config.json");
+  }
   Hf& tensor(const std::string& name, Shape shape, DType type = DType::f32, const std::string& bytes = {}) {
     std::int64_t elements = 1;
     for (int i = 0; i < shape.rank; ++i) elements *= shape[i];
@@ -178,34 +181,61 @@ inline bool contains(const std::string& text, std::string_view part) { return te
 // A deepseek2 model of three layers (the first dense), four heads, eight experts in four groups; everything float32.
 inline Gguf deepseek2() {
   Gguf g;
-  g.string("general.architecture", "deepseek2").u32("deepseek2.block_count", 3).u32("deepseek2.context_length", 1024)
-      .u32("deepseek2.embedding_length", 64).u32("deepseek2.feed_forward_length", 96).u32("deepseek2.vocab_size", 320)
-      .u32("deepseek2.leading_dense_block_count", 1).u32("deepseek2.attention.head_count", 4)
-      .u32("deepseek2.attention.head_count_kv", 1).f32("deepseek2.attention.layer_norm_rms_epsilon", 1e-5f)
-      .u32("deepseek2.attention.q_lora_rank", 48).u32("deepseek2.attention.kv_lora_rank", 32)
-      .u32("deepseek2.attention.key_length", 40).u32("deepseek2.attention.value_length", 32)
-      .u32("deepseek2.attention.key_length_mla", 24).u32("deepseek2.attention.value_length_mla", 24)
-      .u32("deepseek2.rope.dimension_count", 8).f32("deepseek2.rope.freq_base", 10000)
-      .string("deepseek2.rope.scaling.type", "yarn").f32("deepseek2.rope.scaling.factor", 40)
-      .u32("deepseek2.rope.scaling.original_context_length", 4096).f32("deepseek2.rope.scaling.yarn_log_multiplier", 0.1f)
-      .u32("deepseek2.expert_count", 8).u32("deepseek2.expert_used_count", 3).u32("deepseek2.expert_shared_count", 1)
-      .u32("deepseek2.expert_feed_forward_length", 32).f32("deepseek2.expert_weights_scale", 2.5f)
-      .boolean("deepseek2.expert_weights_norm", true).u32("deepseek2.expert_gating_func", 2)
-      .u32("deepseek2.expert_group_count", 4).u32("deepseek2.expert_group_used_count", 2);
+  g.string("general.architecture", "deepseek2")
+      .u32("deepseek2.block_count", 3)
+      .u32("deepseek2.context_length", 1024)
+      .u32("deepseek2.embedding_length", 64)
+      .u32("deepseek2.feed_forward_length", 96)
+      .u32("deepseek2.vocab_size", 320)
+      .u32("deepseek2.leading_dense_block_count", 1)
+      .u32("deepseek2.attention.head_count", 4)
+      .u32("deepseek2.attention.head_count_kv", 1)
+      .f32("deepseek2.attention.layer_norm_rms_epsilon", 1e-5f)
+      .u32("deepseek2.attention.q_lora_rank", 48)
+      .u32("deepseek2.attention.kv_lora_rank", 32)
+      .u32("deepseek2.attention.key_length", 40)
+      .u32("deepseek2.attention.value_length", 32)
+      .u32("deepseek2.attention.key_length_mla", 24)
+      .u32("deepseek2.attention.value_length_mla", 24)
+      .u32("deepseek2.rope.dimension_count", 8)
+      .f32("deepseek2.rope.freq_base", 10000)
+      .string("deepseek2.rope.scaling.type", "yarn")
+      .f32("deepseek2.rope.scaling.factor", 40)
+      .u32("deepseek2.rope.scaling.original_context_length", 4096)
+      .f32("deepseek2.rope.scaling.yarn_log_multiplier", 0.1f)
+      .u32("deepseek2.expert_count", 8)
+      .u32("deepseek2.expert_used_count", 3)
+      .u32("deepseek2.expert_shared_count", 1)
+      .u32("deepseek2.expert_feed_forward_length", 32)
+      .f32("deepseek2.expert_weights_scale", 2.5f)
+      .boolean("deepseek2.expert_weights_norm", true)
+      .u32("deepseek2.expert_gating_func", 2)
+      .u32("deepseek2.expert_group_count", 4)
+      .u32("deepseek2.expert_group_used_count", 2);
   g.tensor("token_embd.weight", {320, 64}).tensor("output_norm.weight", {64}).tensor("output.weight", {320, 64});
   for (int i = 0; i < 3; ++i) {
     const std::string b = "blk." + std::to_string(i) + ".";
-    g.tensor(b + "attn_norm.weight", {64}).tensor(b + "ffn_norm.weight", {64}).tensor(b + "attn_q_a.weight", {48, 64})
-        .tensor(b + "attn_q_a_norm.weight", {48}).tensor(b + "attn_q_b.weight", {96, 48}).tensor(b + "attn_kv_a_mqa.weight", {40, 64})
-        .tensor(b + "attn_kv_a_norm.weight", {32}).tensor(b + "attn_k_b.weight", {4, 32, 16}).tensor(b + "attn_v_b.weight", {4, 24, 32})
+    g.tensor(b + "attn_norm.weight", {64})
+        .tensor(b + "ffn_norm.weight", {64})
+        .tensor(b + "attn_q_a.weight", {48, 64})
+        .tensor(b + "attn_q_a_norm.weight", {48})
+        .tensor(b + "attn_q_b.weight", {96, 48})
+        .tensor(b + "attn_kv_a_mqa.weight", {40, 64})
+        .tensor(b + "attn_kv_a_norm.weight", {32})
+        .tensor(b + "attn_k_b.weight", {4, 32, 16})
+        .tensor(b + "attn_v_b.weight", {4, 24, 32})
         .tensor(b + "attn_output.weight", {64, 96});
     if (i == 0) {
       g.tensor(b + "ffn_gate.weight", {96, 64}).tensor(b + "ffn_up.weight", {96, 64}).tensor(b + "ffn_down.weight", {64, 96});
       continue;
     }
-    g.tensor(b + "ffn_gate_inp.weight", {8, 64}).tensor(b + "exp_probs_b.bias", {8}).tensor(b + "ffn_gate_exps.weight", {8, 32, 64})
-        .tensor(b + "ffn_up_exps.weight", {8, 32, 64}).tensor(b + "ffn_down_exps.weight", {8, 64, 32})
-        .tensor(b + "ffn_gate_shexp.weight", {32, 64}).tensor(b + "ffn_up_shexp.weight", {32, 64})
+    g.tensor(b + "ffn_gate_inp.weight", {8, 64})
+        .tensor(b + "exp_probs_b.bias", {8})
+        .tensor(b + "ffn_gate_exps.weight", {8, 32, 64})
+        .tensor(b + "ffn_up_exps.weight", {8, 32, 64})
+        .tensor(b + "ffn_down_exps.weight", {8, 64, 32})
+        .tensor(b + "ffn_gate_shexp.weight", {32, 64})
+        .tensor(b + "ffn_up_shexp.weight", {32, 64})
         .tensor(b + "ffn_down_shexp.weight", {64, 32});
   }
   return g;
@@ -214,14 +244,27 @@ inline Gguf deepseek2() {
 // A llama of one layer, four heads over two.
 inline Gguf llama() {
   Gguf g;
-  g.string("general.architecture", "llama").u32("llama.block_count", 1).u32("llama.context_length", 1024)
-      .u32("llama.embedding_length", 64).u32("llama.feed_forward_length", 96).u32("llama.attention.head_count", 4)
-      .u32("llama.attention.head_count_kv", 2).f32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
-      .u32("llama.rope.dimension_count", 16).f32("llama.rope.freq_base", 10000);
-  g.tensor("token_embd.weight", {320, 64}).tensor("output_norm.weight", {64}).tensor("blk.0.attn_norm.weight", {64})
-      .tensor("blk.0.ffn_norm.weight", {64}).tensor("blk.0.attn_q.weight", {64, 64}).tensor("blk.0.attn_k.weight", {32, 64})
-      .tensor("blk.0.attn_v.weight", {32, 64}).tensor("blk.0.attn_output.weight", {64, 64}).tensor("blk.0.ffn_gate.weight", {96, 64})
-      .tensor("blk.0.ffn_up.weight", {96, 64}).tensor("blk.0.ffn_down.weight", {64, 96});
+  g.string("general.architecture", "llama")
+      .u32("llama.block_count", 1)
+      .u32("llama.context_length", 1024)
+      .u32("llama.embedding_length", 64)
+      .u32("llama.feed_forward_length", 96)
+      .u32("llama.attention.head_count", 4)
+      .u32("llama.attention.head_count_kv", 2)
+      .f32("llama.attention.layer_norm_rms_epsilon", 1e-5f)
+      .u32("llama.rope.dimension_count", 16)
+      .f32("llama.rope.freq_base", 10000);
+  g.tensor("token_embd.weight", {320, 64})
+      .tensor("output_norm.weight", {64})
+      .tensor("blk.0.attn_norm.weight", {64})
+      .tensor("blk.0.ffn_norm.weight", {64})
+      .tensor("blk.0.attn_q.weight", {64, 64})
+      .tensor("blk.0.attn_k.weight", {32, 64})
+      .tensor("blk.0.attn_v.weight", {32, 64})
+      .tensor("blk.0.attn_output.weight", {64, 64})
+      .tensor("blk.0.ffn_gate.weight", {96, 64})
+      .tensor("blk.0.ffn_up.weight", {96, 64})
+      .tensor("blk.0.ffn_down.weight", {64, 96});
   return g;
 }
 

@@ -11,10 +11,16 @@ using namespace dsv31::model;
 namespace {
 
 // Six float32 roundings and a power good to one unit stand between the formula and the value.
-bool near(float got, double expected) { return std::fabs(static_cast<double>(got) - expected) <= 8 * 0x1p-24 * std::fabs(expected); }
+bool near(float got, double expected) {
+  return std::fabs(static_cast<double>(got) - expected) <= 8 * 0x1p-24 * std::fabs(expected);
+}
 
 RopeParameters deepseek_v3() {
-  return {.rope_type = RopeType::yarn, .rope_theta = 10000, .factor = 40, .original_max_position_embeddings = 4096, .mscale = 1,
+  return {.rope_type = RopeType::yarn,
+          .rope_theta = 10000,
+          .factor = 40,
+          .original_max_position_embeddings = 4096,
+          .mscale = 1,
           .mscale_all_dim = 1};
 }
 
@@ -81,10 +87,14 @@ TEST_CASE("cos and sin carry a factor only under YaRN, and none where the two ms
 }
 
 TEST_CASE("llama3 scaling keeps short wavelengths, divides long ones and blends between") {
-  // Llama 3.1: base 500,000, head 128, factor 8 past 8,192 positions, low 1, high 4. Wavelengths below 2,048 stay (i <= 28), above 8,192
-  // are divided by 8 (i >= 35).
-  const RopeParameters r{.rope_type = RopeType::llama3, .rope_theta = 500000, .factor = 8, .original_max_position_embeddings = 8192,
-                         .low_freq_factor = 1, .high_freq_factor = 4};
+  // Llama 3.1: base 500,000, head 128, factor 8 past 8,192 positions, low 1, high 4. Wavelengths below 2,048 stay (i <= 28),
+  // above 8,192 are divided by 8 (i >= 35).
+  const RopeParameters r{.rope_type = RopeType::llama3,
+                         .rope_theta = 500000,
+                         .factor = 8,
+                         .original_max_position_embeddings = 8192,
+                         .low_freq_factor = 1,
+                         .high_freq_factor = 4};
   const std::vector<float> f = inv_freq(r, 128), plain = inv_freq({.rope_theta = 500000}, 128);
   CHECK(f[28] == plain[28]);
   CHECK(f[35] == plain[35] / 8);

@@ -62,7 +62,8 @@ TEST_CASE("the scale of latent attention is that of q's head, not of the cached 
   for (const MlaAttention& a : ops<MlaAttention>(build_model(g.open())))
     CHECK(std::fabs(a.scale - 1.87385421 / std::sqrt(24.0)) < 1e-7);
   g.string("deepseek2.rope.scaling.type", "none");
-  for (const MlaAttention& a : ops<MlaAttention>(build_model(g.open()))) CHECK(a.scale == static_cast<float>(1 / std::sqrt(24.0)));
+  for (const MlaAttention& a : ops<MlaAttention>(build_model(g.open())))
+    CHECK(a.scale == static_cast<float>(1 / std::sqrt(24.0)));
 }
 
 TEST_CASE("yarn_log_multiplier carries a factor of 0.1") {
@@ -133,9 +134,12 @@ TEST_CASE("the correction bias and the groups of V3 choose; V2 has neither bias 
 
 TEST_CASE("the same groups from GGUF: softmax by the best expert, sigmoid by the best two") {
   CHECK(ops<Gate>(build_model(made::deepseek2().open()))[0].group_score == GroupScore::top2_sum);
-  CHECK(ops<Gate>(build_model(made::deepseek2().u32("deepseek2.expert_gating_func", 1).open()))[0].group_score == GroupScore::max);
+  CHECK(ops<Gate>(build_model(made::deepseek2().u32("deepseek2.expert_gating_func", 1).open()))[0].group_score ==
+        GroupScore::max);
   made::Gguf old = made::deepseek2();  // files of before the group keys
-  old.without("deepseek2.expert_group_count").without("deepseek2.expert_group_used_count").without("deepseek2.expert_gating_func");
+  old.without("deepseek2.expert_group_count")
+      .without("deepseek2.expert_group_used_count")
+      .without("deepseek2.expert_gating_func");
   CHECK(ops<Gate>(build_model(old.open()))[0].group_score == GroupScore::none);
   CHECK(ops<Gate>(build_model(old.open()))[0].scoring == Scoring::softmax);
 }
@@ -179,12 +183,15 @@ TEST_CASE("gemma's embedding factor is rounded to the type of the stored weight"
                     "num_attention_heads":1,"num_key_value_heads":1,"head_dim":4})");
     const std::string l = "model.layers.0.";
     hf.tensor("model.embed_tokens.weight", Shape(4, 1152), type).tensor("model.norm.weight", Shape(1152));
-    for (const char* norm : {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"})
+    for (const char* norm :
+         {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"})
       hf.tensor(l + norm + ".weight", Shape(1152));
     hf.tensor(l + "self_attn.q_norm.weight", Shape(4)).tensor(l + "self_attn.k_norm.weight", Shape(4));
     for (const char* p : {"q", "k", "v"}) hf.tensor(l + "self_attn." + p + "_proj.weight", Shape(4, 1152), type);
-    hf.tensor(l + "self_attn.o_proj.weight", Shape(1152, 4), type).tensor(l + "mlp.gate_proj.weight", Shape(8, 1152), type)
-        .tensor(l + "mlp.up_proj.weight", Shape(8, 1152), type).tensor(l + "mlp.down_proj.weight", Shape(1152, 8), type);
+    hf.tensor(l + "self_attn.o_proj.weight", Shape(1152, 4), type)
+        .tensor(l + "mlp.gate_proj.weight", Shape(8, 1152), type)
+        .tensor(l + "mlp.up_proj.weight", Shape(8, 1152), type)
+        .tensor(l + "mlp.down_proj.weight", Shape(1152, 8), type);
     return ops<Embed>(build_model(hf.open()))[0].scale;
   };
   CHECK(scale(DType::bf16) == 34.0f);
@@ -205,8 +212,13 @@ TEST_CASE("gemma's sliding layers turn by their own rope, and attention scales b
 
 TEST_CASE("llama3's frequencies come from config.json or, as divisors, from rope_freqs.weight") {
   const std::vector<float> stretched = ops<Angles>(folder("llama3_rope"))[0].inv_freq;
-  CHECK(stretched == inv_freq({.rope_type = RopeType::llama3, .rope_theta = 10000, .factor = 8, .original_max_position_embeddings = 32,
-                               .low_freq_factor = 1, .high_freq_factor = 4}, 16));
+  CHECK(stretched == inv_freq({.rope_type = RopeType::llama3,
+                               .rope_theta = 10000,
+                               .factor = 8,
+                               .original_max_position_embeddings = 32,
+                               .low_freq_factor = 1,
+                               .high_freq_factor = 4},
+                              16));
   made::Gguf g = made::llama();
   g.tensor("rope_freqs.weight", {8}, DType::f32, {1, 1, 2, 4, 8, 8, 8, 8});
   const ModelSpec spec = build_model(g.open());
