@@ -7,16 +7,20 @@
 namespace {
 std::atomic<std::uint64_t> g_calls{0}, g_bytes{0};
 
-void* take(std::size_t n) {
+void* take(std::size_t n) noexcept {
   g_calls.fetch_add(1, std::memory_order_relaxed);
   g_bytes.fetch_add(n, std::memory_order_relaxed);
-  if (void* p = std::malloc(n == 0 ? 1 : n)) return p;
-  throw std::bad_alloc();
+  return std::malloc(n == 0 ? 1 : n);
 }
 }  // namespace
 
-void* operator new(std::size_t n) { return take(n); }
-void* operator new[](std::size_t n) { return take(n); }
+void* operator new(std::size_t n) {
+  if (void* p = take(n)) return p;
+  throw std::bad_alloc();
+}
+void* operator new[](std::size_t n) { return operator new(n); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return take(n); }
+void* operator new[](std::size_t n, const std::nothrow_t&) noexcept { return take(n); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }

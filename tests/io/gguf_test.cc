@@ -1,5 +1,7 @@
 #include "lib/io/gguf.h"
 
+#include <new>
+
 #include "tests/expect_error.h"
 #include "tests/gguf_builder.h"
 #include "tests/memory_files.h"
@@ -108,4 +110,12 @@ TEST_CASE("opening reports progress that never falls and can be cancelled from i
   CHECK(open_checkpoint(reader_of(file), options).tensors.size() == 2);
   token.cancel();
   expect_error(Code::cancelled, {"cancel"}, [&] { open_checkpoint(reader_of(file), options); });
+}
+
+TEST_CASE("memory that is not there while opening is no_memory") {
+  struct Starved final : Reader {
+    std::uint64_t size() const override { return 1000; }
+    void read_at(std::uint64_t, void*, std::size_t) const override { throw std::bad_alloc(); }
+  };
+  expect_error(Code::no_memory, {"metadata"}, [] { open_checkpoint(std::make_shared<Starved>()); });
 }

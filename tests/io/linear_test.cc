@@ -56,10 +56,10 @@ std::string safetensors_of(std::size_t n, bool shuffled = false) {
   std::string header = "{", data(n, 'x');
   for (std::size_t i = 0; i < n; ++i) {
     const std::size_t at = shuffled ? i * 7919 % n : i;
-    header.append(i == 0 ? "\"" : ",\"").append(name_of(i)) +=
-        "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(at + 1) + "]}";
+    header.append(i == 0 ? "\"" : ",\"").append(name_of(i)).append(R"(":{"dtype":"U8","shape":[1],"data_offsets":[)");
+    header.append(std::to_string(at)).append(",").append(std::to_string(at + 1)).append("]}");
   }
-  return safetensors_file(header + "}", data);
+  return safetensors_file(header.append("}"), data);
 }
 
 }  // namespace
