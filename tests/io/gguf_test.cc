@@ -83,7 +83,7 @@ TEST_CASE("every type of the format table that GGUF has is listed") {
   GgufBuilder b;
   std::size_t n = 0;
   for (const FormatInfo& f : formats())
-    if (f.ggml_id >= 0) b.tensor("t" + std::to_string(n++), f.type, Shape(3, f.block));
+    if (f.ggml_id >= 0) b.tensor(std::string("t").append(std::to_string(n++)), f.type, Shape(3, f.block));
   const Checkpoint c = open_checkpoint(reader_of(b.build()));
   CHECK(c.tensors.size() == n);
   for (const TensorInfo& t : c.tensors) CHECK(t.bytes == 3 * static_cast<std::uint64_t>(format(t.type).bytes));

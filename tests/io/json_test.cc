@@ -77,7 +77,7 @@ TEST_CASE("duplicate keys are refused in small and in large objects") {
   CHECK(parse_json(R"({"a":1,"b":2})", "t").get_int("b") == 2);
   expect_error(Code::format, {"\"a\"", "twice", "byte"}, [] { parse_json(R"({"a":1,"a":2})", "t"); });
   std::string many = "{";
-  for (int i = 0; i < 100; ++i) many += "\"k" + std::to_string(i) + "\":0,";
+  for (int i = 0; i < 100; ++i) many.append("\"k").append(std::to_string(i)).append("\":0,");
   CHECK(parse_json(many + "\"k100\":0}", "t").as_object().size() == 101);
   expect_error(Code::format, {"\"k50\"", "twice"}, [&] { parse_json(many + "\"k50\":0}", "t"); });
   JsonLimits lenient;
