@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "tests/backends/conformance/cases.h"
@@ -7,12 +9,12 @@ namespace {
 
 std::string positions_name(const std::vector<Past>& sequences) {
   std::string name;
-  for (const Past& s : sequences) name += " " + std::to_string(s.position) + "+" + std::to_string(s.rows);
+  for (const Past& s : sequences) name += fmt::format(" {}+{}", s.position, s.rows);
   return name;
 }
 
 OpCase angles(std::int64_t dim, const std::vector<Past>& sequences) {
-  CaseBuilder b("angles " + std::to_string(dim) + positions_name(sequences), sequences);
+  CaseBuilder b(fmt::format("angles {}{}", dim, positions_name(sequences)), sequences);
   Angles op;
   op.scale = 1.25f;
   op.out = b.output(dim);
@@ -24,9 +26,7 @@ OpCase angles(std::int64_t dim, const std::vector<Past>& sequences) {
 struct Heads {
   std::int64_t heads = 1, kv_heads = 1, dim = 64;
 };
-std::string heads_name(const Heads& h) {
-  return std::to_string(h.heads) + "/" + std::to_string(h.kv_heads) + "x" + std::to_string(h.dim);
-}
+std::string heads_name(const Heads& h) { return fmt::format("{}/{}x{}", h.heads, h.kv_heads, h.dim); }
 
 struct RopeOptions {
   Heads heads;
@@ -39,9 +39,9 @@ struct RopeOptions {
 
 OpCase rope_cache(const RopeOptions& o) {
   const auto [heads, kv_heads, dim] = o.heads;
-  CaseBuilder b("rope " + heads_name(o.heads) + " of " + std::to_string(o.rope_dim) +
-                    (o.pairing == Pairing::half_split ? " half" : " interleaved") + (o.norms ? " norms" : "") +
-                    (o.window > 0 ? " window" : "") + positions_name(o.sequences),
+  CaseBuilder b(fmt::format("rope {} of {} {}{}{}{}", heads_name(o.heads), o.rope_dim,
+                            o.pairing == Pairing::half_split ? "half" : "interleaved", o.norms ? " norms" : "",
+                            o.window > 0 ? " window" : "", positions_name(o.sequences)),
                 o.sequences);
   b.cache(1, {.num_key_value_heads = kv_heads, .head_dim = dim, .window = o.window}, false);
   RopeCache op{
@@ -68,8 +68,8 @@ struct AttentionOptions {
 
 OpCase attention(const AttentionOptions& o) {
   const auto [heads, kv_heads, dim] = o.heads;
-  CaseBuilder b("attention " + heads_name(o.heads) + (o.window > 0 ? " window " + std::to_string(o.window) : "") +
-                    (o.softcap > 0 ? " softcap" : "") + (o.key_scale != 1 ? " peaked" : "") + positions_name(o.sequences),
+  CaseBuilder b(fmt::format("attention {}{}{}{}{}", heads_name(o.heads), o.window > 0 ? fmt::format(" window {}", o.window) : "",
+                            o.softcap > 0 ? " softcap" : "", o.key_scale != 1 ? " peaked" : "", positions_name(o.sequences)),
                 o.sequences);
   b.cache(1, {.num_key_value_heads = kv_heads, .head_dim = dim, .window = o.window}, true, o.key_scale);
   Attention op{.layer = 1, .num_attention_heads = heads, .num_key_value_heads = kv_heads, .head_dim = dim};

@@ -4,6 +4,8 @@
 // 2^-24 of the output's own size or of its row's root mean square, whichever is larger. Products with int8 activations:
 // normalised mean square error at most 5e-4. A key or latent that goes through a float16 cache may round to the neighbouring
 // float16. Bit for bit: any number of workers, any cut of the prompt into steps, alone or in a batch, any instruction set.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -30,7 +32,10 @@ struct Mode {
   Numerics numerics;
   DType cache_type;
 };
-const Mode kModes[] = {{"exact", {.exact = true}, DType::f32}, {"fast", {}, DType::f16}, {"fast f32 cache", {}, DType::f32}};
+const Mode kModes[] = {{"exact", {.exact = true}, DType::f32},
+                       {"fast", {}, DType::f16},
+                       {"fast f32 cache", {}, DType::f32},
+                       {"relaxed", {.relaxed = true}, DType::f16}};
 
 bool quantised_product(const OpCase& c, const Mode& mode) {
   if (mode.numerics.exact || std::holds_alternative<Embed>(c.op()) || std::holds_alternative<Gate>(c.op())) return false;
@@ -47,8 +52,8 @@ double square(double x) { return x * x; }
 struct Verdict {
   double used = 0;
   std::string fault{};
-  void check(double error, double bound, const std::string& what) {
-    if (!(error <= bound) && fault.empty()) fault = what + ": got " + std::to_string(error / bound) + " of the bound";
+  void check(double error, double bound, std::string_view what, std::size_t i) {
+    if (!(error <= bound) && fault.empty()) fault = fmt::format("{} {}: got {:.3g} of the bound", what, i, error / bound);
     if (bound > 0) used = std::max(used, error / bound);
   }
 };
@@ -59,7 +64,6 @@ void compare_output(const OpCase& c, const Mode& mode, std::size_t o, const std:
     if (std::memcmp(got.data(), want.data(), got.size() * 4) != 0) v.fault = "other experts";
     return;
   }
-  const std::string where = "output " + std::to_string(o);
   const auto width = static_cast<std::size_t>(c.values[static_cast<std::size_t>(c.outputs[o])].width);
   const bool elementwise = !quantised_product(c, mode) && !through_half_cache(c, mode);
   const float* residual = c.residual == kNone ? nullptr : c.values[static_cast<std::size_t>(c.residual)].data.data();
@@ -69,15 +73,14 @@ void compare_output(const OpCase& c, const Mode& mode, std::size_t o, const std:
     for (std::size_t i = row; i < row + width; ++i) mean += square(static_cast<double>(want[i])) / static_cast<double>(width);
     for (std::size_t i = row; i < row + width; ++i) {
       const double d = std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])), y = static_cast<double>(want[i]);
-      if (elementwise)
-        v.check(d, c.roundings * kUnit * std::max(std::abs(y), std::sqrt(mean)), where + " [" + std::to_string(i) + "]");
+      if (elementwise) v.check(d, c.roundings * kUnit * std::max(std::abs(y), std::sqrt(mean)), "element", i);
       error += std::isnan(d) ? HUGE_VAL : square(d);
       size += square(y - (residual == nullptr ? 0 : static_cast<double>(residual[i])));
     }
   }
   if (size == 0) return;
   const double nmse = quantised_product(c, mode) ? 5e-4 : through_half_cache(c, mode) ? square(kHalfStep) : 1e-9;
-  v.check(error / size, nmse, where + " nmse");
+  v.check(error / size, nmse, "nmse of output", o);
 }
 
 Verdict compare(const OpCase& c, const Mode& mode, const RunResult& got, const RunResult& want) {
@@ -88,7 +91,7 @@ Verdict compare(const OpCase& c, const Mode& mode, const RunResult& got, const R
     const double y = std::abs(static_cast<double>(want.cache[i]));
     const double step = mode.cache_type == DType::f16 ? kHalfStep * y + 0x1p-24 : 0;
     v.check(std::abs(static_cast<double>(got.cache[i]) - static_cast<double>(want.cache[i])),
-            c.roundings * kUnit * std::max(y, 1.0) + step, "cache [" + std::to_string(i) + "]");
+            c.roundings * kUnit * std::max(y, 1.0) + step, "cache element", i);
   }
   return v;
 }
@@ -112,10 +115,11 @@ RunResult run_every_way(const OpCase& c, const Backend& backend, const PackedCas
     CHECK(r.faults == std::vector<std::string>{});
     CHECK(same_bits(r, whole));
   };
-  for (options.workers = 2; options.workers <= 3; ++options.workers) expect_same(std::to_string(options.workers) + " workers");
+  for (options.workers = 2; options.workers <= 3; ++options.workers) expect_same(fmt::format("{} workers", options.workers));
   options.workers = 2;
+  if (mode.numerics.relaxed) return whole;  // may depend on the shape of the step
   for (const std::int64_t chunk : {1, 3})
-    if (options.chunk = chunk; c.rows() > chunk) expect_same("steps of " + std::to_string(chunk));
+    if (options.chunk = chunk; c.rows() > chunk) expect_same(fmt::format("steps of {}", chunk));
   options = {.numerics = mode.numerics, .cache_type = mode.cache_type, .workers = 2, .stopped = true};
   INFO("stopped");
   CHECK(run_case(c, backend, packed, options).faults == std::vector<std::string>{});  // and it returns
@@ -212,11 +216,11 @@ TEST_CASE("every backend agrees with the reference") {
             CHECK(got.faults == std::vector<std::string>{});
             const Verdict v = compare(c, mode, got, want);
             CHECK(v.fault == "");
-            Count& count = counts[name + " " + subject.isa + " " + mode.name];
+            Count& count = counts[fmt::format("{} {} {}", name, subject.isa, mode.name)];
             ++count.cases;
             if (v.used > count.used) count.used = v.used, count.closest = c.name;
             const auto [at, fresh] = first.try_emplace(name, std::move(got));
-            if (!fresh) CHECK(same_bits(got, at->second));  // got is moved from only when it is fresh
+            if (!fresh && !mode.numerics.relaxed) CHECK(same_bits(got, at->second));  // got is moved from only when it is fresh
           } catch (const std::exception& e) {
             FAIL_CHECK("threw " << e.what());
           }
@@ -234,6 +238,6 @@ TEST_CASE("every backend agrees with the reference") {
     for (const auto& backend : subject.backends)
       for (const Mode& mode : kModes) {
         CAPTURE(subject.isa, mode.name);
-        CHECK(counts[std::string(backend->name()) + " " + subject.isa + " " + mode.name].cases > 0);
+        CHECK(counts[fmt::format("{} {} {}", backend->name(), subject.isa, mode.name)].cases > 0);
       }
 }

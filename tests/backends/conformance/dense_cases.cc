@@ -1,12 +1,12 @@
-#include "dsv31/quant.h"
+#include <fmt/format.h>
+
 #include "tests/backends/conformance/cases.h"
 
 namespace conformance {
 namespace {
 
 OpCase embed(DType type, std::int64_t vocab, std::int64_t width, bool block_scales = false) {
-  CaseBuilder b("embed " + type_name(type) + (block_scales ? " block scales" : "") + " " + std::to_string(vocab) + "x" +
-                    std::to_string(width),
+  CaseBuilder b(fmt::format("embed {}{} {}x{}", type_name(type), block_scales ? " block scales" : "", vocab, width),
                 {{0, 3}, {5, 4}});
   std::vector<std::int32_t> tokens = {static_cast<std::int32_t>(vocab - 1), 0, 1};
   while (tokens.size() < 7) tokens.push_back(static_cast<std::int32_t>(b.random().below(vocab)));
@@ -24,11 +24,10 @@ struct FfnOptions {
 OpCase ffn(DType type, DType down_type, FfnOptions o) {
   o.hidden = fit(type, o.hidden);
   o.intermediate = fit(down_type, o.intermediate);
-  CaseBuilder b("ffn " + type_name(type) + " " + type_name(down_type) + " " + std::to_string(o.n) + "x" +
-                    std::to_string(o.hidden) + "x" + std::to_string(o.intermediate) +
-                    (o.activation == Activation::silu ? " silu" : " gelu") + (o.bias ? " bias" : "") +
-                    (o.post_norm ? " post norm" : ""),
-                {{0, o.n}});
+  CaseBuilder b(
+      fmt::format("ffn {} {} {}x{}x{} {}{}{}", type_name(type), type_name(down_type), o.n, o.hidden, o.intermediate,
+                  o.activation == Activation::silu ? "silu" : "gelu", o.bias ? " bias" : "", o.post_norm ? " post norm" : ""),
+      {{0, o.n}});
   GatedFfn op{.x = b.inout(b.input(o.hidden)), .norm = b.norm(o.hidden)};
   op.gate = b.matrix(type, 1, o.intermediate, o.hidden);
   op.up = b.matrix(type, 1, o.intermediate, o.hidden);
@@ -55,8 +54,8 @@ struct HeadOptions {
 
 OpCase head(DType type, const HeadOptions& o) {
   const std::int64_t hidden = fit(type, o.hidden);
-  CaseBuilder b("head " + type_name(type) + " " + std::to_string(o.logit_rows.size()) + " of rows x" + std::to_string(hidden) +
-                    "->" + std::to_string(o.vocab) + (o.softcap > 0 ? " softcap" : "") + (o.bias ? " bias" : ""),
+  CaseBuilder b(fmt::format("head {} {} of rows x{}->{}{}{}", type_name(type), o.logit_rows.size(), hidden, o.vocab,
+                            o.softcap > 0 ? " softcap" : "", o.bias ? " bias" : ""),
                 o.sequences);
   b.logit_rows(o.logit_rows);
   Head op{.x = b.input(hidden, 2), .norm = b.norm(hidden)};

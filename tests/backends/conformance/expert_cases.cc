@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -16,13 +18,12 @@ struct GateOptions {
 
 OpCase gate(const GateOptions& o) {
   const std::int64_t hidden = fit(o.type, o.hidden);
-  CaseBuilder b("gate " + type_name(o.type) + " " + std::to_string(o.n) + "x" + std::to_string(hidden) + " " +
-                    std::to_string(o.top_k) + " of " + std::to_string(o.experts) +
-                    (o.scoring == Scoring::softmax ? " softmax" : " sigmoid") +
-                    (o.group_score == GroupScore::max        ? " group max"
-                     : o.group_score == GroupScore::top2_sum ? " group top2"
-                                                             : "") +
-                    (o.norm ? "" : " no norm") + (o.bias ? " bias" : "") + (o.norm_topk_prob ? " normalised" : ""),
+  CaseBuilder b(fmt::format("gate {} {}x{} {} of {} {}{}{}{}{}", type_name(o.type), o.n, hidden, o.top_k, o.experts,
+                            o.scoring == Scoring::softmax ? "softmax" : "sigmoid",
+                            o.group_score == GroupScore::max        ? " group max"
+                            : o.group_score == GroupScore::top2_sum ? " group top2"
+                                                                    : "",
+                            o.norm ? "" : " no norm", o.bias ? " bias" : "", o.norm_topk_prob ? " normalised" : ""),
                 {{0, o.n}});
   Gate op{.x = b.input(hidden)};
   if (o.norm) op.norm = b.norm(hidden);
@@ -43,7 +44,7 @@ OpCase gate(const GateOptions& o) {
 
 // Experts with equal weights tie exactly, on every backend: the lowest index wins.
 OpCase tied_gate(Scoring scoring, GroupScore group_score, const std::string& name) {
-  CaseBuilder b("gate ties " + name, {{0, 5}});
+  CaseBuilder b(fmt::format("gate ties {}", name), {{0, 5}});
   Gate op{.x = b.input(40)};
   std::vector<float> weight(12 * 40);
   for (std::size_t e = 0; e < 12; ++e)
@@ -71,10 +72,9 @@ struct ExpertOptions {
 OpCase experts(const ExpertOptions& o) {
   const std::int64_t hidden = fit(o.type, o.hidden), width = fit(o.down_type, o.intermediate),
                      shared = fit(o.down_type, o.shared);
-  CaseBuilder b("experts " + type_name(o.type) + " " + type_name(o.down_type) + " " + std::to_string(o.n) + "x" +
-                    std::to_string(hidden) + "x" + std::to_string(width) + " " + std::to_string(o.top_k) + " of " +
-                    std::to_string(o.experts) + (o.shared > 0 ? " shared " + std::to_string(shared) : "") +
-                    (o.activation == Activation::silu ? "" : " gelu") + (o.residual ? "" : " no residual"),
+  CaseBuilder b(fmt::format("experts {} {} {}x{}x{} {} of {}{}{}{}", type_name(o.type), type_name(o.down_type), o.n, hidden,
+                            width, o.top_k, o.experts, o.shared > 0 ? fmt::format(" shared {}", shared) : "",
+                            o.activation == Activation::silu ? "" : " gelu", o.residual ? "" : " no residual"),
                 {{0, o.n}});
   std::vector<float> ids, weights;
   for (std::int64_t r = 0; r < o.n; ++r) {

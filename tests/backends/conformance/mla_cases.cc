@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "tests/backends/conformance/cases.h"
@@ -13,9 +15,9 @@ struct MlaOptions {
 };
 
 OpCase mla(const MlaOptions& o) {
-  std::string name = "mla " + type_name(o.k_type) + " " + type_name(o.v_type) + " " + std::to_string(o.heads) + "x" +
-                     std::to_string(o.rank) + "+" + std::to_string(o.rope) + (o.pairing == Pairing::half_split ? " half" : "");
-  for (const Past& s : o.sequences) name += " " + std::to_string(s.position) + "+" + std::to_string(s.rows);
+  std::string name = fmt::format("mla {} {} {}x{}+{}{}", type_name(o.k_type), type_name(o.v_type), o.heads, o.rank, o.rope,
+                                 o.pairing == Pairing::half_split ? " half" : "");
+  for (const Past& s : o.sequences) name += fmt::format(" {}+{}", s.position, s.rows);
   CaseBuilder b(name, o.sequences);
   b.cache(1, {.latent = o.rank + o.rope}, false);
   MlaAttention op{.layer = 1,

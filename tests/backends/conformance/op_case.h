@@ -73,7 +73,7 @@ class CaseBuilder {
   MatrixId matrix_of(std::int64_t rows, std::int64_t cols, const std::vector<float>& data);  // float32, (rows, cols)
   VectorId vector(std::int64_t width, double centre = 0, double scale = 0.3);
   VectorId vector_of(std::vector<float> data);
-  Norm norm(std::int64_t width, float eps = 1e-6f) { return {vector(width, 1), eps}; }
+  Norm norm(std::int64_t width, float eps = 0.01f) { return {vector(width, 1), eps}; }
   // The cache of `layer`, other layers before it being of another shape.
   void cache(std::int32_t layer, CacheDesc desc, bool rows_cached, double key_scale = 1);
   void past(std::vector<std::vector<float>> past) { case_.past = std::move(past); }

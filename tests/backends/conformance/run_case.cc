@@ -1,5 +1,7 @@
 #include "tests/backends/conformance/run_case.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -58,7 +60,7 @@ class Cache {
     for (const Past& s : c.sequences) blocks += 2 * static_cast<std::int32_t>((s.position + s.rows + kBlock - 1) / kBlock);
     const std::int32_t slabs = (blocks + kSlabBlocks - 1) / kSlabBlocks;
     std::vector<std::int32_t> ids(static_cast<std::size_t>(slabs * kSlabBlocks));
-    Random random("blocks of " + c.name);
+    Random random(fmt::format("blocks of {}", c.name));
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i);
     for (std::size_t i = ids.size(); i > 1; --i)
       std::swap(ids[i - 1], ids[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i)))]);
@@ -120,7 +122,7 @@ class Cache {
     CacheView cache = view();
     for (const std::int32_t id : unused)  // the table of the other kind of layer: never to be read here
       std::memset(cache.block(case_.layer, id), static_cast<int>(kTrap), bytes_[static_cast<std::size_t>(case_.layer)]);
-    Random random("cache of " + case_.name + std::to_string(sequence));
+    Random random(fmt::format("cache of {} {}", case_.name, sequence));
     const std::int64_t seen_from = d.window > 0 ? std::max(std::int64_t{0}, s.position - d.window + 1) : 0;
     const std::int64_t filled = s.position + (case_.rows_cached ? s.rows : 0);
     const std::int64_t width = slot_width(d);
@@ -303,12 +305,12 @@ RunResult run_case(const OpCase& c, const Backend& backend, const PackedCase& pa
     if (!scratch.intact()) result.faults.push_back("scratch overrun");
     for (std::size_t id = 0; id < c.values.size(); ++id) {
       const Value& v = c.values[id];
-      if (!buffers[id].intact()) result.faults.push_back("overrun of value " + std::to_string(id));
+      if (!buffers[id].intact()) result.faults.push_back(fmt::format("overrun of value {}", id));
       if (v.written || v.data.empty()) continue;
       for (std::size_t r = 0; r < source_row.size(); ++r)
         if (std::memcmp(values[id] + static_cast<std::int64_t>(r) * row_stride(v.width), v.data.data() + source_row[r] * v.width,
                         static_cast<std::size_t>(v.width) * 4) != 0)
-          result.faults.push_back("input value " + std::to_string(id) + " changed");
+          result.faults.push_back(fmt::format("input value {} changed", id));
     }
     for (std::size_t o = 0; o < c.outputs.size(); ++o) {
       const auto id = static_cast<std::size_t>(c.outputs[o]);
