@@ -9,7 +9,7 @@ namespace dsv31::inline v1::cpu::DSV31_ISA {
 
 #if defined(DSV31_ISA_AVX512)
 
-static void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
+DSV31_LANES void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
   __m512 r[16], t[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
@@ -58,7 +58,8 @@ DSV31_LANES void transpose8(const __m256 (&in)[8], float* dst, std::int64_t stri
   }
 }
 
-static void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
+DSV31_LANES void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
+#pragma GCC unroll 2
   for (int half = 0; half < 16; half += 8) {
     __m256 low[8], high[8];
 #pragma GCC unroll 8
@@ -73,7 +74,7 @@ static void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
 
 #else
 
-static void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
+DSV31_LANES void transpose(const V16 (&in)[16], float* dst, std::int64_t stride) {
   for (int i = 0; i < 16; ++i)
     for (int c = 0; c < 16; ++c) dst[c * stride + i] = in[i].v[c];
 }
@@ -92,30 +93,27 @@ DSV31_LANES V16 load_some(const std::uint16_t* p, std::int64_t n) {
 // dst[d][t] = src[t][d]: src (64, stride), dst (width, 64)
 template <class T>
 static void transpose_block(const T* src, std::int64_t stride, std::int64_t width, float* dst) {
-  for (std::int64_t d = 0; d < width; d += 16) {
-    const std::int64_t n = width - d < 16 ? width - d : 16;
+  std::int64_t d = 0;
+  for (; d + 16 <= width; d += 16)
     for (std::int64_t t = 0; t < kBlock; t += 16) {
       V16 rows[16];
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) rows[i] = load_some(src + (t + i) * stride + d, n);
-      if (n == 16) {
-        transpose(rows, dst + d * kBlock + t, kBlock);
-      } else {
-        float turned[16 * 16];
-        transpose(rows, turned, 16);
-        for (std::int64_t i = 0; i < n; ++i) store(dst + (d + i) * kBlock + t, load(turned + 16 * i));
-      }
+      for (int i = 0; i < 16; ++i) rows[i] = load_b(src + (t + i) * stride + d);
+      transpose(rows, dst + d * kBlock + t, kBlock);
     }
-  }
+  for (; d < width; ++d)
+    for (std::int64_t t = 0; t < kBlock; ++t) dst[d * kBlock + t] = first(load_some(src + t * stride + d, 1));
 }
 
 // dst[t][d] = src[t][d], t in [begin, end): src (64, stride), dst (64, ld) with ld a multiple of 16, zeros past width
 template <class T>
 static void widen_rows(const T* src, std::int64_t stride, std::int64_t width, std::int64_t begin, std::int64_t end, float* dst,
                        std::int64_t ld) {
-  for (std::int64_t t = begin; t < end; ++t)
-    for (std::int64_t d = 0; d < width; d += 16)
-      store(dst + t * ld + d, load_some(src + t * stride + d, width - d < 16 ? width - d : 16));
+  for (std::int64_t t = begin; t < end; ++t) {
+    std::int64_t d = 0;
+    for (; d + 16 <= width; d += 16) store(dst + t * ld + d, load_b(src + t * stride + d));
+    if (d < width) store(dst + t * ld + d, load_some(src + t * stride + d, width - d));
+  }
 }
 
 }  // namespace dsv31::inline v1::cpu::DSV31_ISA
