@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/text/byte_alphabet.h"
-#include "lib/text/unicode.h"
 
 namespace dsv31::inline v1::text {
 
@@ -19,17 +18,14 @@ void append_unmarked(std::string& to, std::string_view s) {
   }
 }
 
-bool only_white_space(std::string_view s) noexcept {
-  for (std::size_t i = 0; i < s.size();) {
-    if (s.substr(i, kSpaceMark.size()) == kSpaceMark) {
-      i += kSpaceMark.size();
-      continue;
-    }
-    const Classified c = classify(s.data() + i);
-    if ((c.bits & kSpace) == 0) return false;
-    i += c.length;
-  }
-  return true;
+// User-defined tokens are words and runs of white space, which merging may make too, and markup (<think>, [INST]), which it may not.
+bool is_markup(std::string_view s) noexcept {
+  return s.size() > 1 && ((s.front() == '<' && s.back() == '>') || (s.front() == '[' && s.back() == ']'));
+}
+
+// Spelled the same in the byte alphabet.
+bool is_printable_ascii(std::string_view s) noexcept {
+  return std::all_of(s.begin(), s.end(), [](char c) { return c > 0x20 && c < 0x7F; });
 }
 
 }  // namespace
@@ -59,7 +55,7 @@ Lexicon::Lexicon(const VocabData& vocab)
     } else if (vocab.model == TokenModel::byte_level) {
       if (kind != TokenKind::normal || !read_byte_alphabet(s, pieces_)) {
         pieces_ += s;
-        merges = false;
+        merges = kind != TokenKind::normal && is_printable_ascii(s) && !is_markup(s);
       }
     } else if (vocab.model == TokenModel::word_piece && kind == TokenKind::normal && !vocab.word_start_mark) {
       const bool inside = s.substr(0, vocab.continuation.size()) == vocab.continuation;
@@ -67,10 +63,10 @@ Lexicon::Lexicon(const VocabData& vocab)
       pieces_ += inside ? s.substr(vocab.continuation.size()) : s;
     } else if (vocab.decode_space_mark) {
       append_unmarked(pieces_, s);
-      merges = merges || only_white_space(s);
+      merges = merges || !is_markup(s);
     } else {
       pieces_ += s;
-      merges = merges || only_white_space(s);
+      merges = merges || !is_markup(s);
     }
     ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
     if (!merges || s.empty()) continue;

@@ -21,7 +21,7 @@ class Lexicon {
     return std::string_view(pieces_).substr(ends_[i], ends_[i + 1] - ends_[i]);
   }
   // The token that plain text `s` may become as a whole. Control tokens, byte tokens and unused ones are never found, nor
-  // user-defined ones unless they are white space: text cannot forge them.
+  // user-defined ones that look like markup: text cannot forge them.
   Token find(std::string_view s) const noexcept {
     return s.size() > longest_ ? kNoToken : by_key_.find(s, [this](Token id) { return key(id); });
   }

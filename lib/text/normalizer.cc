@@ -58,10 +58,13 @@ void normalise_stretch(std::string_view text, bool compose, bool compatibility, 
   for (std::size_t i = 0; i < count; ++i) utf8_append(out, static_cast<std::uint32_t>(codes[i]));
 }
 
-void strip_accents(std::string_view text, std::string& out) {
+// Drops all marks, or only those that take no space.
+void strip_marks(std::string_view text, bool only_non_spacing, std::string& out) {
   for (std::size_t i = 0; i < text.size();) {
     const Character c = utf8_decode(text.data() + i);
-    if (c.code < 0x80 || utf8proc_category(static_cast<utf8proc_int32_t>(c.code)) != UTF8PROC_CATEGORY_MN) out.append(text, i, c.length);
+    const bool drop = only_non_spacing ? utf8proc_category(static_cast<utf8proc_int32_t>(c.code)) == UTF8PROC_CATEGORY_MN
+                                       : (class_of(c.code) & kMark) != 0;
+    if (!drop) out.append(text, i, c.length);
     i += c.length;
   }
 }
@@ -77,17 +80,17 @@ void lowercase(std::string_view text, std::string& out) {
   }
 }
 
-// Drops NUL, U+FFFD and control characters; white space becomes a space.
+// Drops NUL, U+FFFD and control characters but tabs and line ends; white space becomes a space.
 void bert_clean(std::string_view text, std::string& out) {
   for (std::size_t i = 0; i < text.size();) {
     const Character c = utf8_decode(text.data() + i);
     const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c.code));
-    if (class_of(c.code) & kSpace) {
+    const bool control = c.code == 0 || c.code == 0xFFFD || category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+                         category == UTF8PROC_CATEGORY_CO;
+    if (c.code == '\t' || c.code == '\n' || c.code == '\r' || (!control && (class_of(c.code) & kSpace)))
       out += ' ';
-    } else if (c.code != 0 && c.code != 0xFFFD && category != UTF8PROC_CATEGORY_CC && category != UTF8PROC_CATEGORY_CF &&
-               category != UTF8PROC_CATEGORY_CN && category != UTF8PROC_CATEGORY_CO) {
+    else if (!control)
       out.append(text, i, c.length);
-    }
     i += c.length;
   }
 }
@@ -164,7 +167,8 @@ void Normalizer::apply_step(const Step& s, std::string_view text, std::string& o
     case Kind::nfkc: return append_normal_form(text, true, true, out);
     case Kind::nfkd: return append_normal_form(text, false, true, out);
     case Kind::lowercase: return lowercase(text, out);
-    case Kind::strip_accents: return strip_accents(text, out);
+    case Kind::strip_marks: return strip_marks(text, false, out);
+    case Kind::strip_accents: return strip_marks(text, true, out);
     case Kind::replace: return replace(text, s.step.pattern, s.step.text, out);
     case Kind::bert_clean: return bert_clean(text, out);
     case Kind::bert_cjk: return bert_space_ideographs(text, out);

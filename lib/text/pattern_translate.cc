@@ -1,7 +1,7 @@
 // Oniguruma's pattern language (as Hugging Face tokenizers use it) to PCRE2's.
 //
-// The two agree on most of what pre-tokenizers write. Rewritten here: \s is White_Space, \w is letters, marks, decimal digits and
-// connectors, \h is a hexadecimal digit, \v a vertical tab, \p{Han} the script without its extensions, and a class intersection
+// The two agree on most of what pre-tokenizers write. Rewritten here: \s is White_Space, \w is letters, marks, digits,
+// connectors, the Latin-1 fractions and powers, circled letters, \h is a hexadecimal digit, \v a vertical tab, \p{Han} the script without its extensions, and a class intersection
 // [A&&[^B]] becomes a look-ahead before [A].
 #include <fmt/format.h>
 
@@ -17,7 +17,8 @@ namespace {
 constexpr std::string_view kSpaceRanges = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kNotSpaceRanges =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
-constexpr std::string_view kWordItems = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
+constexpr std::string_view kWordItems =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
 
 // Scripts and only scripts: PCRE2 reads a bare script name as script extensions.
 constexpr std::array<std::string_view, 27> kScripts = {
@@ -81,6 +82,13 @@ class Translator {
         if (in_class) refuse("\\H in a class");
         return set("0-9A-Fa-f", true);
       case 'v': to += "\\x{b}"; return;
+      case 'b':
+        if (in_class) break;
+        to += fmt::format("(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))", kWordItems);
+        return;
+      case 'B':
+        to += fmt::format("(?:(?<=[{0}])(?=[{0}])|(?<![{0}])(?![{0}]))", kWordItems);
+        return;
       case 'u': {
         if (i_ + 4 > in_.size()) refuse("a short \\u");
         to.append("\\x{").append(in_.substr(i_, 4)).append("}");
@@ -91,14 +99,10 @@ class Translator {
       case 'P': return property(to, c);
       case 'C': case 'G': case 'g': case 'k': case 'K': case 'N': case 'O': case 'X': case 'y': case 'Y':
         refuse("a construct with another meaning");
-      default:
-        if (static_cast<unsigned char>(c) >= 0x80 && !in_class) {  // an escaped character of more bytes stands for itself
-          to += c;
-          return;
-        }
-        to += '\\';
-        to += c;
+      default: break;
     }
+    if (static_cast<unsigned char>(c) < 0x80) to += '\\';  // an escaped character of more bytes stands for itself
+    to += c;
   }
 
   void property(std::string& to, char letter) {

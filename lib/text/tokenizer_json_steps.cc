@@ -94,7 +94,7 @@ void TokenizerJsonSteps::normalizer(const io::Json& step, int depth) {
   } else if (type == "Lowercase") {
     add(Kind::lowercase);
   } else if (type == "StripAccents") {
-    add(Kind::strip_accents);
+    add(Kind::strip_marks);
   } else if (type == "Strip") {
     v_.normalizer.push_back({Kind::strip, {}, {}, step.bool_or("strip_left", true), step.bool_or("strip_right", true)});
   } else if (type == "Prepend") {

@@ -67,6 +67,12 @@ void VocabData::finish(std::string_view where) {
     // Text of a user must not be able to end a turn.
     kinds[static_cast<std::size_t>(id)] = TokenKind::control;
   }
+  // Where <s> is a control token, </s> is one too, whatever the file says; elsewhere the two are HTML tags.
+  if (const Token start = find("<s>"), end = find("</s>");
+      end != kNoToken && start != kNoToken && kinds[static_cast<std::size_t>(start)] == TokenKind::control) {
+    kinds[static_cast<std::size_t>(end)] = TokenKind::control;
+    end_of_generation.push_back(end);
+  }
   if (eos != kNoToken) end_of_generation.push_back(eos);
   std::sort(end_of_generation.begin(), end_of_generation.end());
   end_of_generation.erase(std::unique(end_of_generation.begin(), end_of_generation.end()), end_of_generation.end());

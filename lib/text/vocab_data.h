@@ -41,7 +41,7 @@ struct SpecialToken {
 
 // One step of a normalizer; texts are UTF-8.
 struct NormalizerStep {
-  enum class Kind { nfc, nfd, nfkc, nfkd, lowercase, strip_accents, prepend, replace, replace_pattern, strip, bert_clean, bert_cjk };
+  enum class Kind { nfc, nfd, nfkc, nfkd, lowercase, strip_marks, strip_accents, prepend, replace, replace_pattern, strip, bert_clean, bert_cjk };
   Kind kind = Kind::nfc;
   std::string pattern = {}, text = {};  // replace: pattern by text; prepend: text
   bool left = true, right = true;  // strip
