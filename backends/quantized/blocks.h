@@ -6,7 +6,7 @@
 //   mult<s>()      sub-scale s of the group, for add_scaled (formats with kSub > 0)
 //   pair<t>()      the two sub-scales (kOffset > 0) or minima (kMin) of run t as int16
 //   scale(), min_scale()
-// and w = scale * sub_scale * (unit - kOffset) - min_scale * sub_min.
+// and w = scale * sub_scale * (unit - kOffset) - min_scale * sub_min; Q4_1 and Q5_1 have sub_min = -1.
 #pragma once
 
 #include "backends/quantized/layout.h"
@@ -22,11 +22,15 @@ DSV31_LANES V16 halves(const std::byte* p) { return load_f16(reinterpret_cast<co
 // IQ4 levels as the products of this instruction set want them.
 DSV31_LANES Bytes iq4(Bytes index) { return lookup(kSignedUnits ? kIq4Signed : kIq4Plus128, index); }
 
+enum class Min { none, added, sub_scaled };  // of Q4_1 and Q5_1, of Q2_K, Q4_K and Q5_K
+
 // What all formats share. chunk: units whose products may be summed in int16.
-template <int group, int sub, bool min, int offset, bool signed_units, int chunk>
+template <int group, int sub, Min min, int offset, bool signed_units, int chunk>
 struct Traits {
   static constexpr int kGroup = group, kSub = sub, kOffset = offset, kChunk = chunk;
-  static constexpr bool kMin = min, kSigned = signed_units;
+  static constexpr Min kMin = min;
+  static constexpr bool kSigned = signed_units;
+  static constexpr bool kPairs = min == Min::sub_scaled || (sub != 0 && offset != 0);  // pair<t>() enters the product
 };
 
 template <DType kType, int kHalf>
@@ -48,7 +52,7 @@ struct Nibbles32 {
 };
 
 template <int h>
-struct Block<DType::q4_0, h> : Nibbles32, Traits<32, 0, false, 8, false, 8> {
+struct Block<DType::q4_0, h> : Nibbles32, Traits<32, 0, Min::none, 8, false, 8> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -56,7 +60,7 @@ struct Block<DType::q4_0, h> : Nibbles32, Traits<32, 0, false, 8, false, 8> {
   }
 };
 template <int h>
-struct Block<DType::q4_1, h> : Nibbles32, Traits<32, 0, true, 0, false, 8> {
+struct Block<DType::q4_1, h> : Nibbles32, Traits<32, 0, Min::added, 0, false, 8> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -64,7 +68,7 @@ struct Block<DType::q4_1, h> : Nibbles32, Traits<32, 0, true, 0, false, 8> {
   }
 };
 template <int h>
-struct Block<DType::q5_0, h> : Nibbles32, Traits<32, 0, false, 16, false, 4> {
+struct Block<DType::q5_0, h> : Nibbles32, Traits<32, 0, Min::none, 16, false, 4> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -72,7 +76,7 @@ struct Block<DType::q5_0, h> : Nibbles32, Traits<32, 0, false, 16, false, 4> {
   }
 };
 template <int h>
-struct Block<DType::q5_1, h> : Nibbles32, Traits<32, 0, true, 0, false, 4> {
+struct Block<DType::q5_1, h> : Nibbles32, Traits<32, 0, Min::added, 0, false, 4> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -80,7 +84,7 @@ struct Block<DType::q5_1, h> : Nibbles32, Traits<32, 0, true, 0, false, 4> {
   }
 };
 template <int h>
-struct Block<DType::q8_0, h> : Nibbles32, Traits<32, 0, false, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
+struct Block<DType::q8_0, h> : Nibbles32, Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -89,7 +93,7 @@ struct Block<DType::q8_0, h> : Nibbles32, Traits<32, 0, false, kSignedUnits ? 0 
   }
 };
 template <int h>
-struct Block<DType::iq4_nl, h> : Nibbles32, Traits<32, 0, false, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
+struct Block<DType::iq4_nl, h> : Nibbles32, Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -97,7 +101,7 @@ struct Block<DType::iq4_nl, h> : Nibbles32, Traits<32, 0, false, kSignedUnits ? 
   }
 };
 template <int h>
-struct Block<DType::mxfp4, h> : Nibbles32, Traits<32, 0, false, 12, false, 4> {
+struct Block<DType::mxfp4, h> : Nibbles32, Traits<32, 0, Min::none, 12, false, 4> {
   using Nibbles32::Nibbles32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
@@ -113,7 +117,7 @@ struct Block<DType::mxfp4, h> : Nibbles32, Traits<32, 0, false, 12, false, 4> {
 
 // Two-bit codes of Q2_K and Q3_K: field t of the unit of quad u.
 template <int h>
-struct Block<DType::q2_k, h> : Traits<128, 16, true, 0, false, 4> {
+struct Block<DType::q2_k, h> : Traits<128, 16, Min::sub_scaled, 0, false, 4> {
   const std::byte* record;
   I16 sub[2], minimum[2];
   DSV31_LANES Block(const std::byte* r, const std::byte*) : record(r) {
@@ -140,7 +144,7 @@ struct Block<DType::q2_k, h> : Traits<128, 16, true, 0, false, 4> {
 };
 
 template <int h>
-struct Block<DType::q3_k, h> : Traits<128, 16, false, 4, false, 4> {
+struct Block<DType::q3_k, h> : Traits<128, 16, Min::none, 4, false, 4> {
   const std::byte *record, *tail;
   I16 sub[2];  // with 32 added
   DSV31_LANES Block(const std::byte* r, const std::byte* t) : record(r), tail(t) {
@@ -190,7 +194,7 @@ struct SixBitScales {
 };
 
 template <int h>
-struct Block<DType::q4_k, h> : SixBitScales<h>, Traits<128, 32, true, 0, false, 8> {
+struct Block<DType::q4_k, h> : SixBitScales<h>, Traits<128, 32, Min::sub_scaled, 0, false, 8> {
   const std::byte* record;
   DSV31_LANES Block(const std::byte* r, const std::byte*) : SixBitScales<h>(r + 2048), record(r) {}
   template <int t, int u>
@@ -201,7 +205,7 @@ struct Block<DType::q4_k, h> : SixBitScales<h>, Traits<128, 32, true, 0, false, 
   DSV31_LANES V16 min_scale() const { return halves(record + 2272); }
 };
 template <int h>
-struct Block<DType::q5_k, h> : SixBitScales<h>, Traits<128, 32, true, 0, false, 4> {
+struct Block<DType::q5_k, h> : SixBitScales<h>, Traits<128, 32, Min::sub_scaled, 0, false, 4> {
   const std::byte* record;
   DSV31_LANES Block(const std::byte* r, const std::byte*) : SixBitScales<h>(r + 2560), record(r) {}
   template <int t, int u>
@@ -214,7 +218,7 @@ struct Block<DType::q5_k, h> : SixBitScales<h>, Traits<128, 32, true, 0, false, 
 };
 
 template <int h>
-struct Block<DType::q6_k, h> : Traits<128, 16, false, 32, false, 2> {
+struct Block<DType::q6_k, h> : Traits<128, 16, Min::none, 32, false, 2> {
   const std::byte *record, *tail;
   I16 sub[2];
   DSV31_LANES Block(const std::byte* r, const std::byte* t) : record(r), tail(t) {
@@ -237,7 +241,7 @@ struct Block<DType::q6_k, h> : Traits<128, 16, false, 32, false, 2> {
 };
 
 template <int h>
-struct Block<DType::iq4_xs, h> : Traits<128, 32, false, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
+struct Block<DType::iq4_xs, h> : Traits<128, 32, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
   const std::byte* record;
   I16 low, high;
   DSV31_LANES Block(const std::byte* r, const std::byte*) : record(r), low(dwords(r + 2048)), high(load_u16(r + 2112)) {}

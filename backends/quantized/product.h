@@ -41,7 +41,6 @@ struct Column {  // one row of activations
 template <int kStrips, int kColumns>
 struct Dots {
   I16 dot[kStrips][kColumns];
-  I16 side[kStrips][kColumns];  // sub-scales or minima times the sums of the activations
 };
 
 #define DSV31_UNROLL _Pragma("GCC unroll 16")
@@ -58,7 +57,6 @@ struct BlockRun {
   DSV31_LANES I16 mult() const {
     return g.template mult<t*(32 / G::kSub) + s>();
   }
-  DSV31_LANES I16 pair() const { return g.template pair<t>(); }
 };
 
 // dot += sum over 32 k of sub_scale * code * q, exact. q at offset k of every column.
@@ -67,9 +65,8 @@ DSV31_LANES void run_dots(const Run (&w)[kStrips], const Column (&x)[kColumns], 
   constexpr int kChunk = kInt16Sums ? G::kChunk : G::kSub == 16 ? 4 : 8, kUnitsOfSub = G::kSub == 16 ? 4 : 8;
   if constexpr (G::kSub == 0 && G::kOffset != 0) {
     const I16 offset = set1i(static_cast<std::int32_t>(static_cast<std::uint32_t>(-G::kOffset) << 16 | (-G::kOffset & 0xFFFF)));
-    DSV31_UNROLL for (int c = 0; c < kColumns; ++c) {
-      d.dot[0][c] = add_pair(d.dot[0][c], offset, x[c].sums + k / 16);
-      DSV31_UNROLL for (int r = 1; r < kStrips; ++r) d.dot[r][c] = d.dot[0][c];
+    DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
+      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = add_pair(d.dot[r][c], offset, x[c].sums + k / 16);
     }
   }
   unroll<8 / kChunk>(DSV31_STEP(chunk) {
@@ -79,7 +76,7 @@ DSV31_LANES void run_dots(const Run (&w)[kStrips], const Column (&x)[kColumns], 
     }
     unroll<kChunk>(DSV31_STEP(i) {
       constexpr int kUnit = decltype(chunk)::value * kChunk + decltype(i)::value;
-      Bytes unit[kStrips];
+      decltype(w[0].template unit<kUnit>()) unit[kStrips];
       DSV31_UNROLL for (int r = 0; r < kStrips; ++r) unit[r] = w[r].template unit<kUnit>();
       DSV31_UNROLL for (int c = 0; c < kColumns; ++c) {
         const Bytes q = quad(x[c].q + k + 4 * kUnit);
@@ -95,42 +92,39 @@ DSV31_LANES void run_dots(const Run (&w)[kStrips], const Column (&x)[kColumns], 
       }
     }
   });
-  if constexpr (G::kSub != 0 && (G::kOffset != 0 || G::kMin)) {
-    DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-      const I16 pair = w[r].pair();
-      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.side[r][c] = add_pair(d.side[r][c], pair, x[c].sums + k / 16);
-    }
-  }
 }
 
 template <int kStrips, int kColumns>
 DSV31_LANES void clear(Dots<kStrips, kColumns>& d) {
-  DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-    DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = d.side[r][c] = zeroi();
-  }
+  DSV31_UNROLL for (int r = 0; r < kStrips; ++r) { DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = zeroi(); }
 }
 
 constexpr int log2_of(int v) { return v <= 1 ? 0 : 1 + log2_of(v / 2); }
 
-// fma(float(dot), x_scale * scale, acc), and fma(float(-min_dot), x_scale * min_scale, acc) where the format has a minimum.
+// What the columns of one strip share at the end of a group.
 template <class G>
-DSV31_LANES V16 finish(V16 acc, I16 dot, I16 side, V16 scale, V16 min_scale, const Column& x, std::int64_t k) {
-  const V16 x_scale = set1(x.scale[k / G::kGroup]);
-  if constexpr (G::kSub != 0 && G::kOffset != 0) dot = sub(dot, shl<log2_of(G::kOffset)>(side));
-  acc = fma(to_float(dot), mul(x_scale, scale), acc);
-  if constexpr (G::kMin && G::kSub != 0) acc = fnma(to_float(side), mul(x_scale, min_scale), acc);
-  if constexpr (G::kMin && G::kSub == 0) {  // Q4_1, Q5_1: the minimum is added
-    const std::int16_t* sums = x.sums + k / 16;
-    acc = fma(set1(static_cast<float>(sums[0] + sums[1])), mul(x_scale, min_scale), acc);
+struct Ending {
+  V16 scale, min_scale;
+  I16 pairs[G::kGroup / 32];  // sub-scales or minima, to be multiplied by the sums of the activations
+  DSV31_LANES explicit Ending(const G& g) : scale(g.scale()) {
+    if constexpr (G::kMin != Min::none) min_scale = g.min_scale();
+    if constexpr (G::kPairs) unroll<G::kGroup / 32>(DSV31_STEP(t) { pairs[t.value] = g.template pair<decltype(t)::value>(); });
   }
-  return acc;
-}
-
-template <class G>
-DSV31_LANES V16 min_scale_of(const G& g, V16 otherwise) {
-  if constexpr (G::kMin) return g.min_scale();
-  return otherwise;
-}
+  // fma(float(dot), x_scale * scale, acc), and fma(float(-min_dot), x_scale * min_scale, acc) where the format has a minimum.
+  DSV31_LANES V16 finish(V16 acc, I16 dot, const Column& x, std::int64_t k) const {
+    const std::int16_t* sums = x.sums + k / 16;
+    const V16 x_scale = set1(x.scale[k / G::kGroup]);
+    I16 side = zeroi();
+    if constexpr (G::kPairs) {
+      DSV31_UNROLL for (int t = 0; t < G::kGroup / 32; ++t) side = add_pair(side, pairs[t], sums + 2 * t);
+    }
+    if constexpr (G::kSub != 0 && G::kOffset != 0) dot = sub(dot, shl<log2_of(G::kOffset)>(side));
+    acc = fma(to_float(dot), mul(x_scale, scale), acc);
+    if constexpr (G::kMin == Min::sub_scaled) acc = fnma(to_float(side), mul(x_scale, min_scale), acc);
+    if constexpr (G::kMin == Min::added) acc = fma(set1(static_cast<float>(sums[0] + sums[1])), mul(x_scale, min_scale), acc);
+    return acc;
+  }
+};
 
 // out[c] (16) = sum over k of w (cols, 16) * x[c] (cols), one strip, codes taken apart in registers.
 template <DType kType, int kColumns>
@@ -153,42 +147,72 @@ void packed_product(const std::byte* strip, std::int64_t blocks, const Column (&
         const BlockRun<G, kRun> run[1] = {{g}};
         run_dots<G>(run, x, k + 32 * kRun, d);
       });
-      const V16 scale = g.scale(), min_scale = min_scale_of(g, scale);
-      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) acc[c] =
-          finish<G>(acc[c], d.dot[0][c], d.side[0][c], scale, min_scale, x[c], k);
+      const Ending<G> ending(g);
+      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) acc[c] = ending.finish(acc[c], d.dot[0][c], x[c], k);
     });
   }
   DSV31_UNROLL for (int c = 0; c < kColumns; ++c) store(out + c * ld, acc[c]);
 }
 
-// One group of one strip, expanded: units, multipliers, pairs, scale, min_scale, 64 bytes each.
+// Q2_K and Q3_K: code times sub-scale fits a byte, so where products are summed in int32 the panel holds that and needs no
+// sub-scales.
 template <class S>
-struct Panel : Traits<S::kGroup, S::kSub, S::kMin, S::kOffset, S::kSigned, S::kChunk> {
-  static constexpr int kUnits = S::kGroup / 4, kMults = S::kSub == 0 ? 0 : S::kGroup / S::kSub;
-  static constexpr int kPairs = S::kSub != 0 && (S::kOffset != 0 || S::kMin) ? S::kGroup / 32 : 0;
-  static constexpr int kBytes = 64 * (kUnits + kMults + kPairs + 1 + (S::kMin ? 1 : 0));
+inline constexpr bool kFlat = !kInt16Sums && S::kSub == 16 && S::kOffset <= 4;
+template <class S>
+inline constexpr int kFlatOffset =
+    S::kOffset == 0 ? 0 : 124;  // -4 * 31, the least product of Q3_K; the largest is -4 * -32 = 128
+
+template <class S>
+using PanelTraits =
+    Traits<S::kGroup, kFlat<S> ? 0 : S::kSub, S::kMin, kFlat<S> ? kFlatOffset<S> : S::kOffset, S::kSigned, S::kChunk>;
+
+// One group of one strip, expanded: units, multipliers, pairs, scale, min_scale, start of the dot.
+template <class S>
+struct Panel : PanelTraits<S> {
+  using T = PanelTraits<S>;
+  using Unit = Stored<S::kSigned>;
+  static constexpr int kUnits = S::kGroup / 4, kMults = T::kSub == 0 ? 0 : S::kGroup / S::kSub, kRuns = S::kGroup / 32;
+  static constexpr int kMultsAt = kUnits * Unit::kBytes, kPairsAt = kMultsAt + 64 * kMults;
+  static constexpr int kScaleAt = kPairsAt + 64 * (T::kPairs ? kRuns : 0),
+                       kStartAt = kScaleAt + 64 * (S::kMin == Min::none ? 1 : 2);
+  static constexpr int kBytes = kStartAt + (S::kSigned ? 64 : 0);
   const std::byte* at;
 
-  DSV31_LANES V16 scale() const { return load(reinterpret_cast<const float*>(at + 64 * (kUnits + kMults + kPairs))); }
-  DSV31_LANES V16 min_scale() const { return load(reinterpret_cast<const float*>(at + 64 * (kUnits + kMults + kPairs + 1))); }
+  template <int t>
+  DSV31_LANES I16 pair() const {
+    return dwords(at + kPairsAt + 64 * t);
+  }
+  DSV31_LANES V16 scale() const { return load(reinterpret_cast<const float*>(at + kScaleAt)); }
+  DSV31_LANES V16 min_scale() const { return load(reinterpret_cast<const float*>(at + kScaleAt + 64)); }
+  DSV31_LANES I16 start() const {
+    if constexpr (S::kSigned) return dwords(at + kStartAt);
+    return zeroi();
+  }
 
   DSV31_LANES static void expand(const S& g, std::byte* to) {
-    unroll<kUnits>(
-        DSV31_STEP(i) { store_unit(to + 64 * i.value, g.template unit<decltype(i)::value / 8, decltype(i)::value % 8>()); });
+    I16 start = zeroi();
+    unroll<kUnits>(DSV31_STEP(i) {
+      constexpr int kUnit = decltype(i)::value;
+      Bytes w = g.template unit<kUnit / 8, kUnit % 8>();
+      if constexpr (kFlat<S>) w = times(w, S::kOffset, g.template mult<kUnit / 4>(), kFlatOffset<S>);
+      Unit::store(to + Unit::kBytes * kUnit, w);
+      if constexpr (S::kSigned && S::kSub == 0) start = sum_into(start, Unit::start(w));
+      if constexpr (S::kSigned && S::kSub == 32) start = add_scaled(start, Unit::start(w), g.template mult<kUnit / 8>());
+    });
     unroll<kMults>(DSV31_STEP(i) {
-      storei(reinterpret_cast<std::int32_t*>(to + 64 * (kUnits + i.value)), g.template mult<decltype(i)::value>());
+      storei(reinterpret_cast<std::int32_t*>(to + kMultsAt + 64 * i.value), g.template mult<decltype(i)::value>());
     });
-    unroll<kPairs>(DSV31_STEP(i) {
-      storei(reinterpret_cast<std::int32_t*>(to + 64 * (kUnits + kMults + i.value)), g.template pair<decltype(i)::value>());
-    });
-    float* scales = reinterpret_cast<float*>(to + 64 * (kUnits + kMults + kPairs));
-    store(scales, g.scale());
-    if constexpr (S::kMin) store(scales + 16, g.min_scale());
+    if constexpr (T::kPairs)
+      unroll<kRuns>(DSV31_STEP(i) {
+        storei(reinterpret_cast<std::int32_t*>(to + kPairsAt + 64 * i.value), g.template pair<decltype(i)::value>());
+      });
+    store(reinterpret_cast<float*>(to + kScaleAt), g.scale());
+    if constexpr (S::kMin != Min::none) store(reinterpret_cast<float*>(to + kScaleAt + 64), g.min_scale());
+    if constexpr (S::kSigned) storei(reinterpret_cast<std::int32_t*>(to + kStartAt), start);
   }
 };
 
-inline constexpr std::int64_t kPanelDepth = 512;                 // k expanded at a time
-inline constexpr std::int64_t kPanelStride = kPanelScratch / 2;  // bytes between the panels of two strips
+inline constexpr std::int64_t kPanelDepth = 512;  // k expanded at a time
 
 // Blocks [b, b + count) of one strip into its panel.
 template <DType kType>
@@ -206,16 +230,15 @@ void expand_blocks(const std::byte* strip, std::int64_t blocks, std::int64_t b, 
 
 template <class P>
 struct PanelRun {
-  const std::byte *units, *mults, *pairs;
+  const std::byte *units, *mults;
   template <int u>
-  DSV31_LANES Bytes unit() const {
-    return load_unit(units + 64 * u);
+  DSV31_LANES auto unit() const {
+    return P::Unit::load(units + P::Unit::kBytes * u);
   }
   template <int s>
   DSV31_LANES I16 mult() const {
     return dwords(mults + 64 * s);
   }
-  DSV31_LANES I16 pair() const { return dwords(pairs); }
 };
 
 // out[c] (16 a strip) += w (depth, 16 a strip) * x[c] from k on, from panels.
@@ -225,20 +248,25 @@ void panel_product(const std::byte* panel, std::int64_t k, std::int64_t groups, 
   for (std::int64_t i = 0; i < groups; ++i, panel += P::kBytes, k += P::kGroup) {
     Dots<kStrips, kColumns> d;
     clear(d);
-    for (int t = 0; t < P::kGroup / 32; ++t) {
+    if constexpr (P::kSigned) {
+      DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
+        const P g{{}, panel + r * kPanelStride};
+        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = g.start();
+      }
+    }
+    for (int t = 0; t < P::kRuns; ++t) {
       PanelRun<P> run[kStrips];
       DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
         const std::byte* at = panel + r * kPanelStride;
-        run[r] = {at + 512 * t, at + 64 * (P::kUnits + t * P::kMults / (P::kGroup / 32)), at + 64 * (P::kUnits + P::kMults + t)};
+        run[r] = {at + 8 * P::Unit::kBytes * t, at + P::kMultsAt + 64 * P::kMults / P::kRuns * t};
       }
       run_dots<P>(run, x, k + 32 * t, d);
     }
     DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-      const P g{{}, panel + r * kPanelStride};
-      const V16 scale = g.scale(), min_scale = min_scale_of(g, scale);
+      const Ending<P> ending(P{{}, panel + r * kPanelStride});
       DSV31_UNROLL for (int c = 0; c < kColumns; ++c) {
         float* to = out + c * ld + 16 * r;
-        store(to, finish<P>(load(to), d.dot[r][c], d.side[r][c], scale, min_scale, x[c], k));
+        store(to, ending.finish(load(to), d.dot[r][c], x[c], k));
       }
     }
   }

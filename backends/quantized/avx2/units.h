@@ -77,10 +77,50 @@ DSV31_LANES __m256i products(__m256i w, __m256i x) {
   if constexpr (kSigned) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
   return _mm256_maddubs_epi16(w, x);
 }
+// The empty asm keeps the compiler from reordering the additions, which would keep dozens of products alive and spill them.
 template <bool kSigned>
 DSV31_LANES Sum step(Sum s, Bytes w, Bytes x) {
-  return {_mm256_add_epi16(s.lo, products<kSigned>(w.lo, x.lo)), _mm256_add_epi16(s.hi, products<kSigned>(w.hi, x.hi))};
+  s = {_mm256_add_epi16(s.lo, products<kSigned>(w.lo, x.lo)), _mm256_add_epi16(s.hi, products<kSigned>(w.hi, x.hi))};
+  asm("" : "+x"(s.lo), "+x"(s.hi));
+  return s;
 }
+// A signed unit in a panel: |w|, and all ones where w < 0. |w| * ~x = |w| * (-x - 1), so with the sum of |w| over w < 0 as the
+// start of a dot, an exclusive or takes the place of vpsignb, which competes with the products for its port.
+struct Folded {
+  Bytes magnitude, negative;
+};
+template <bool>
+DSV31_LANES Sum step(Sum s, Folded w, Bytes x) {
+  const __m256i lo = _mm256_xor_si256(x.lo, w.negative.lo), hi = _mm256_xor_si256(x.hi, w.negative.hi);
+  return step<false>(s, w.magnitude, Bytes{lo, hi});
+}
+template <bool kSigned>
+struct Stored {
+  static constexpr int kBytes = 64;
+  DSV31_LANES static Bytes load(const std::byte* p) { return load_unit(p); }
+  DSV31_LANES static void store(std::byte* p, Bytes w) { store_unit(p, w); }
+};
+template <>
+struct Stored<true> {
+  static constexpr int kBytes = 128;
+  DSV31_LANES static Folded load(const std::byte* p) { return {load_unit(p), load_unit(p + 64)}; }
+  DSV31_LANES static Folded fold(Bytes w) {
+    const __m256i zero = _mm256_setzero_si256();
+    return {{_mm256_abs_epi8(w.lo), _mm256_abs_epi8(w.hi)}, {_mm256_cmpgt_epi8(zero, w.lo), _mm256_cmpgt_epi8(zero, w.hi)}};
+  }
+  DSV31_LANES static void store(std::byte* p, Bytes w) {
+    const Folded f = fold(w);
+    store_unit(p, f.magnitude);
+    store_unit(p + 64, f.negative);
+  }
+  DSV31_LANES static Sum start(Bytes w) {  // sum of |w| over w < 0
+    const Folded f = fold(w);
+    const __m256i ones = _mm256_set1_epi8(1);
+    return {_mm256_maddubs_epi16(_mm256_and_si256(f.magnitude.lo, f.negative.lo), ones),
+            _mm256_maddubs_epi16(_mm256_and_si256(f.magnitude.hi, f.negative.hi), ones)};
+  }
+};
+DSV31_LANES Bytes times(Bytes w, int, I16, int) { return w; }  // no flat panels: int16 sums would be too short
 DSV31_LANES I16 add_scaled(I16 acc, Sum s, I16 mult) {
   return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(s.lo, mult.lo)), _mm256_add_epi32(acc.hi, _mm256_madd_epi16(s.hi, mult.hi))};
 }

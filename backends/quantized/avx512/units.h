@@ -17,7 +17,7 @@ using namespace simd::avx512;
 inline constexpr bool kSignedUnits = false;   // dot products take u8 weights only
 inline constexpr bool kInt16Sums = false;     // sums of products are int32, no chunk limit
 inline constexpr int kPanelStripsAtOnce = 2;  // strips that share a broadcast of activations
-inline constexpr int kPanelColumns = 12, kPanelColumnsScaled = 6;
+inline constexpr int kPanelColumns = 8, kPanelColumnsScaled = 6;
 
 struct Bytes {
   __m512i v;
@@ -58,6 +58,22 @@ template <bool>
 DSV31_LANES Sum step(Sum s, Bytes w, Bytes x) {
   return {_mm512_dpbusd_epi32(s.v, w.v, x.v)};
 }
+template <bool>
+struct Stored {  // a unit in a panel
+  static constexpr int kBytes = 64;
+  DSV31_LANES static Bytes load(const std::byte* p) { return load_unit(p); }
+  DSV31_LANES static void store(std::byte* p, Bytes w) { store_unit(p, w); }
+};
+// (w - offset) * scale + plus in every byte, where that fits. scale: int32 a row.
+DSV31_LANES Bytes times(Bytes w, int offset, I16 scale, int plus) {
+  const __m512i low = _mm512_set1_epi16(255), from = _mm512_set1_epi16(static_cast<short>(offset)),
+                to = _mm512_set1_epi16(static_cast<short>(plus));
+  const __m512i s = _mm512_or_si512(_mm512_and_si512(scale.v, _mm512_set1_epi32(0xFFFF)), _mm512_slli_epi32(scale.v, 16));
+  const __m512i even = _mm512_mullo_epi16(_mm512_sub_epi16(_mm512_and_si512(w.v, low), from), s);
+  const __m512i odd = _mm512_mullo_epi16(_mm512_sub_epi16(_mm512_srli_epi16(w.v, 8), from), s);
+  return {_mm512_or_si512(_mm512_add_epi16(even, to), _mm512_slli_epi16(_mm512_add_epi16(odd, to), 8))};
+}
+
 DSV31_LANES I16 sum_into(I16, Sum s) { return s; }
 DSV31_LANES I16 add_scaled(I16 acc, Sum s, I16 mult) { return {_mm512_add_epi32(acc.v, _mm512_mullo_epi32(s.v, mult.v))}; }
 
