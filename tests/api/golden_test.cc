@@ -1,4 +1,5 @@
 // The reference implementation's numbers, from the public API down: every architecture, on the plain backend and on the default one.
+#include <algorithm>
 #include <iostream>
 
 #include "tests/api/fixtures.h"
@@ -68,14 +69,24 @@ TEST_CASE("relaxed mode's expanded latent attention agrees with the absorbed for
   }
 }
 
+// Median over the rows: where rounding tips a near-tie of a router, a row of a random model goes another way altogether.
+double median_row_nmse(const std::vector<float>& got, const std::vector<float>& reference, std::size_t vocab) {
+  std::vector<double> rows;
+  for (std::size_t at = 0; at + vocab <= reference.size(); at += vocab)
+    rows.push_back(nmse(std::vector<float>(got.begin() + static_cast<std::ptrdiff_t>(at), got.begin() + static_cast<std::ptrdiff_t>(at + vocab)),
+                        std::vector<float>(reference.begin() + static_cast<std::ptrdiff_t>(at), reference.begin() + static_cast<std::ptrdiff_t>(at + vocab))));
+  std::sort(rows.begin(), rows.end());
+  return rows[rows.size() / 2];
+}
+
 TEST_CASE("fast arithmetic stays near exact on every architecture") {
   Runtime runtime = runtime_with(2);
   for (const char* name : kModels) {
     Model model = Model::open(runtime, random_model(name));
     auto ids = made_tokens(200, 9, model.info().vocab_size);
-    double e = nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}));
+    double e = median_row_nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}), static_cast<std::size_t>(model.info().vocab_size));
     INFO(name << " NMSE " << e);
-    CHECK(e <= 1e-4);  // the weights are float, so this is the f16 cache alone
+    CHECK(e <= 1e-5);  // the weights are float, so this is the f16 cache alone
   }
 }
 
@@ -84,7 +95,7 @@ TEST_CASE("the embedded model in Q8_0: fast arithmetic stays near exact, on ever
     std::cout << "[isa] " << isa << " ran\n";
     Model model = Model::open(runtime_with(2, isa), DSV31_TINY_MODEL);
     auto ids = made_tokens(isa == "generic" ? 40 : 200, 9, model.info().vocab_size);
-    double e = nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}));
+    double e = median_row_nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}), static_cast<std::size_t>(model.info().vocab_size));
     INFO(isa << " NMSE " << e);
     CHECK(e <= 1e-3);
   }
