@@ -44,6 +44,7 @@ struct F8 {
   using Stored = std::uint8_t;
   static constexpr bool kScaled = true;
   DSV31_LANES static V16 widen(const std::uint8_t* p) { return load_e4m3(p); }
+  DSV31_LANES static void widen(const std::uint8_t* p, V16& a, V16& b) { load_e4m3(p, a, b); }  // two k
 };
 
 // Consecutive strips of one matrix, in the form they are stored in.
@@ -66,6 +67,17 @@ struct Columns {
   bool first;  // start at zero instead of at out
 };
 
+// acc (C, S) += row (S) of one k times x[j][k]
+template <int S, int C>
+DSV31_LANES void multiply_row(const V16* row, const float* const* x, std::int64_t k, V16 (*acc)[S]) {
+#pragma GCC unroll 12
+  for (int j = 0; j < C; ++j) {
+    const V16 xk = set1(x[j][k]);
+#pragma GCC unroll 4
+    for (int s = 0; s < S; ++s) acc[j][s] = fma(row[s], xk, acc[j][s]);
+  }
+}
+
 // S strips x C columns over k in [k_begin, k_end); data starts at k = 0.
 template <class W, int S, int C>
 DSV31_LANES void tile(const Strips<W>& w, std::int64_t k_begin, std::int64_t k_end, const Columns& c, int strip) {
@@ -86,19 +98,27 @@ DSV31_LANES void tile(const Strips<W>& w, std::int64_t k_begin, std::int64_t k_e
       end = end < k_end ? end : k_end;
       scale = block_scale(w.scales, block);
     }
-    for (std::int64_t k = block; k < end; ++k) {
+    std::int64_t k = block;
+    if constexpr (W::kScaled)
+      for (; k + 2 <= end; k += 2) {
+        V16 row[2][S];
+#pragma GCC unroll 4
+        for (int s = 0; s < S; ++s) {
+          W::widen(data + s * w.stride + k * 16, row[0][s], row[1][s]);
+          row[0][s] = mul(row[0][s], scale);
+          row[1][s] = mul(row[1][s], scale);
+        }
+        multiply_row<S, C>(row[0], x, k, acc);
+        multiply_row<S, C>(row[1], x, k + 1, acc);
+      }
+    for (; k < end; ++k) {
       V16 row[S];
 #pragma GCC unroll 4
       for (int s = 0; s < S; ++s) {
         row[s] = W::widen(data + s * w.stride + k * 16);
         if constexpr (W::kScaled) row[s] = mul(row[s], scale);
       }
-#pragma GCC unroll 12
-      for (int j = 0; j < C; ++j) {
-        const V16 xk = set1(x[j][k]);
-#pragma GCC unroll 4
-        for (int s = 0; s < S; ++s) acc[j][s] = fma(row[s], xk, acc[j][s]);
-      }
+      multiply_row<S, C>(row, x, k, acc);
     }
     block = end;
   }

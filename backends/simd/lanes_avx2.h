@@ -60,12 +60,17 @@ DSV31_LANES __m256 widen_bf16(const std::uint16_t* p) {
 DSV31_LANES V16 load_bf16(const std::uint16_t* p) { return {widen_bf16(p), widen_bf16(p + 8)}; }
 
 DSV31_LANES V16 load_e4m3(const std::uint8_t* p) {
-  const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
-  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x80)), 8);
-  const __m256i nan = _mm256_and_si256(_mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f)), _mm256_set1_epi16(0x7e00));
-  const __m256i half = _mm256_or_si256(_mm256_or_si256(sign, nan), _mm256_slli_epi16(magnitude, 7));
+  // Sign-extended and moved up by 7 the bits are s s e e e e m m m: the second sign goes.
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 7);
+  const __m256i largest = _mm256_set1_epi16(0x3f80);
+  const __m256i nan = _mm256_cmpeq_epi16(_mm256_and_si256(moved, largest), largest);
+  const __m256i kept = _mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xbfff)));
+  const __m256i half = _mm256_or_si256(kept, _mm256_slli_epi16(nan, 14));  // an exponent of all ones, a mantissa that is not zero
   return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)), _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+}
+DSV31_LANES void load_e4m3(const std::uint8_t* p, V16& a, V16& b) {
+  a = load_e4m3(p);
+  b = load_e4m3(p + 16);
 }
 
 DSV31_LANES V16 add(V16 a, V16 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }

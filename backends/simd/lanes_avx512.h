@@ -43,12 +43,21 @@ DSV31_LANES V16 load_bf16(const std::uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
 
+DSV31_LANES void load_e4m3(const std::uint8_t* p, V16& a, V16& b) {
+  // Sign-extended and moved up by 7 the bits are s s e e e e m m m: the second sign goes.
+  const __m512i moved = _mm512_slli_epi16(_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 7);
+  const __m512i half = _mm512_and_si512(moved, _mm512_set1_epi16(static_cast<short>(0xbfff)));
+  const __m512i largest = _mm512_set1_epi16(0x3f80);
+  const __mmask32 nan = _mm512_cmpeq_epi16_mask(_mm512_and_si512(moved, largest), largest);
+  const __m512i value = _mm512_mask_mov_epi16(half, nan, _mm512_set1_epi16(0x7e00));
+  a.v = _mm512_cvtph_ps(_mm512_castsi512_si256(value));
+  b.v = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(value, 1));
+}
 DSV31_LANES V16 load_e4m3(const std::uint8_t* p) {
-  const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  const __m256i magnitude = _mm256_and_si256(x, _mm256_set1_epi16(0x7f));
-  const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(x, _mm256_set1_epi16(0x80)), 8);
-  const __m256i half = _mm256_or_si256(sign, _mm256_slli_epi16(magnitude, 7));
-  const __mmask16 nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f));
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 7);
+  const __m256i half = _mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xbfff)));
+  const __m256i largest = _mm256_set1_epi16(0x3f80);
+  const __mmask16 nan = _mm256_cmpeq_epi16_mask(_mm256_and_si256(moved, largest), largest);
   return {_mm512_cvtph_ps(_mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00)))};
 }
 

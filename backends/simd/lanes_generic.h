@@ -96,6 +96,11 @@ DSV31_LANES V16 load_e4m3(const std::uint8_t* p) {
   return r;
 }
 
+DSV31_LANES void load_e4m3(const std::uint8_t* p, V16& a, V16& b) {  // 32 at once
+  a = load_e4m3(p);
+  b = load_e4m3(p + 16);
+}
+
 DSV31_LANES V16 add(V16 a, V16 b) {
   DSV31_EACH a.v[i] += b.v[i];
   return a;

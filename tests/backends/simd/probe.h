@@ -16,7 +16,7 @@ struct Probe {
   void (*to_half)(const float* x, std::uint16_t* y);                          // (16)
   void (*from_half)(const std::uint16_t* x, float* y);
   void (*from_bfloat)(const std::uint16_t* x, float* y);
-  void (*from_e4m3)(const std::uint8_t* x, float* y);
+  void (*from_e4m3)(const std::uint8_t* x, float* y);  // (32) -> the first 16, then all 32
   float (*sum)(const float* x);
   float (*max_lane)(const float* x);
   std::int32_t (*sum_int)(const std::int32_t* x);

@@ -50,7 +50,13 @@ void fused(const float* a, const float* b, const float* c, float* out) {
 void to_half(const float* x, std::uint16_t* y) { store_f16(y, load(x)); }
 void from_half(const std::uint16_t* x, float* y) { store(y, load_f16(x)); }
 void from_bfloat(const std::uint16_t* x, float* y) { store(y, load_bf16(x)); }
-void from_e4m3(const std::uint8_t* x, float* y) { store(y, load_e4m3(x)); }
+void from_e4m3(const std::uint8_t* x, float* y) {
+  store(y, load_e4m3(x));
+  V16 a, b;
+  load_e4m3(x, a, b);
+  store(y + 16, a);
+  store(y + 32, b);
+}
 float do_sum(const float* x) { return sum(load(x)); }
 float do_max(const float* x) { return max_lane(load(x)); }
 std::int32_t sum_int(const std::int32_t* x) { return sum(loadi(x)); }
