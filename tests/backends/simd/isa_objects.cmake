@@ -1,0 +1,20 @@
+# Objects compiled for an instruction set may define nothing that the linker merges with code of other objects (weak or unique
+# symbols), unless the name says the instruction set: a baseline processor could otherwise run it.
+# NM: the program; OBJECTS: all objects of the layers.
+set(looked 0)
+foreach(object ${OBJECTS})
+  if(NOT object MATCHES "avx2|avx512")
+    continue()
+  endif()
+  execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]* [WVu] [^\n]*" shared "${symbols}")
+  foreach(symbol ${shared})
+    if(NOT symbol MATCHES "(avx2|avx512)::")
+      message(SEND_ERROR "${object}: ${symbol}")
+    endif()
+  endforeach()
+  math(EXPR looked "${looked} + 1")
+endforeach()
+if(looked EQUAL 0)
+  message(FATAL_ERROR "got no object of an instruction set, expected some")
+endif()
