@@ -286,6 +286,30 @@ TEST_CASE("waves over a long past give the bits of a single row's one wave") {
   REQUIRE(op->phases(one.step({})) == 2);
 }
 
+TEST_CASE("a stopped step leaves attention before its first work item") {
+  const CacheDesc desc{.num_key_value_heads = 2, .head_dim = 32};
+  Graph graph;
+  graph.caches = {desc};
+  graph.context_length = 2048;
+  for (const std::int64_t rows : {1, 300}) {  // split and streamed
+    Cache cache(desc, DType::f16, 10);
+    const auto op = cpu::prepare_attention({.num_attention_heads = 4, .num_key_value_heads = 2, .head_dim = 32, .q = 0, .out = 1},
+                                           prepare_context(graph, nullptr, DType::f16), {}, isas().back());
+    const StepTables tables({{0, 600 - rows, rows}}, 10, 1, 0);
+    const Step step = tables.step(cache.view());
+    std::vector<Value> values;
+    for (int i = 0; i < 2; ++i) values.emplace_back(rows, 128);
+    for (std::int64_t r = 0; r < rows; ++r) std::fill_n(values[0].row(r), 128, 1.0f);
+    const auto written = [&] {
+      return std::any_of(values[1].data(), values[1].data() + rows * 128, [](float x) { return !std::isnan(x); });
+    };
+    run(*op, step, values, 2, true);
+    REQUIRE(!written());
+    run(*op, step, values, 2, false);
+    REQUIRE(written());
+  }
+}
+
 TEST_CASE("rope and the head norms are those of plain double precision, and the cache holds them rounded") {
   for (const Shape& s : kShapes) {
     const Inputs in = inputs(s, 130, 11);

@@ -133,12 +133,12 @@ inline PrepareContext prepare_context(const Graph& graph, const float* const* ve
   return context;
 }
 
-inline void run(const PreparedOp& op, const Step& step, std::vector<Value>& values, int workers) {
+inline void run(const PreparedOp& op, const Step& step, std::vector<Value>& values, int workers, bool stopped = false) {
   std::vector<float*> pointers;
   for (Value& v : values) pointers.push_back(v.data());
   const auto scratch = aligned_bytes(op.scratch_bytes(step.rows(), workers), 0xff);
   const int phases = op.phases(step);
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop{stopped};
   for (int phase = 0; phase < phases; ++phase) {
     std::atomic<std::int64_t> cursor{0};
     const auto work = [&](int worker) {
