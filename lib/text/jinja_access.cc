@@ -124,10 +124,7 @@ Bounds bounds(std::int64_t length, const Value& start, const Value& stop, const 
 }  // namespace
 
 Value get_attribute(Context& context, const Value& object, std::string_view name, int name_id) {
-  if (object.is(Kind::undefined)) {
-    if (name.starts_with("__") && name.ends_with("__")) return missing(Lack::unsafe, name_id);
-    use_undefined(context, object);
-  }
+  if (object.is(Kind::undefined)) use_undefined(context, object);
   Value out;
   if (attribute(context, object, name, name_id, out)) return out;
   if (object.is(Kind::dict)) {

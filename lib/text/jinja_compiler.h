@@ -56,7 +56,7 @@ class Compiler {
   void end_of_tag();
 
   // jinja_expressions.cc: what stands inside them.
-  void tuple(bool with_condition = true, bool parentheses = false, std::string_view stop = {});
+  void tuple(bool with_condition = true, bool parentheses = false);
   void expression(bool with_condition = true);
   void operators();
   void operand();
@@ -68,7 +68,7 @@ class Compiler {
   void one_filter();
   void one_test();
   void missing(const Lexeme& at, std::string what, Code code);
-  Instructions assign_target(bool with_namespace, std::string_view stop = {});
+  Instructions assign_target(bool with_namespace);
   Instructions target_item(bool with_namespace);
 
   // tokens

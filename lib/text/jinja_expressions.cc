@@ -17,16 +17,13 @@ struct Binary {
 
 }  // namespace
 
-void Compiler::tuple(bool with_condition, bool parentheses, std::string_view stop) {
+void Compiler::tuple(bool with_condition, bool parentheses) {
   const Lexeme& at = peek();
   std::int32_t count = 0;
   bool is_tuple = false;
   for (;;) {
     if (count) expect_op(",");
-    if (peek().type == TokenType::variable_end || peek().type == TokenType::block_end || is_op(")") ||
-        (!stop.empty() && is_name(stop))) {
-      break;
-    }
+    if (peek().type == TokenType::variable_end || peek().type == TokenType::block_end || is_op(")")) break;
     expression(with_condition);
     ++count;
     if (!is_op(",")) break;
@@ -265,7 +262,7 @@ void Compiler::call_arguments(CallShape& arguments) {
   Instructions star, stars;
   bool first = true;
   const auto ensure = [&](bool ok) {
-    if (!ok) fail(at, "got arguments out of order, expected positional, named, *args, **kwargs");
+    if (!ok) fail(at, "got arguments out of order or twice, expected positional, named, *args, **kwargs");
   };
   while (!is_op(")")) {
     if (!first) {
@@ -286,7 +283,9 @@ void Compiler::call_arguments(CallShape& arguments) {
       stars = take(start);
     } else if (peek().type == TokenType::name && is_op("=", 1)) {
       ensure(!arguments.stars);
-      arguments.names.push_back(next().text);
+      const std::string& name = next().text;
+      ensure(std::find(arguments.names.begin(), arguments.names.end(), name) == arguments.names.end());
+      arguments.names.push_back(name);
       next();
       expression();
     } else {
@@ -367,14 +366,14 @@ void Compiler::one_test() {
   if (negated) emit(Op::unary_not, at);
 }
 
-Instructions Compiler::assign_target(bool with_namespace, std::string_view stop) {
+Instructions Compiler::assign_target(bool with_namespace) {
   const Lexeme& at = peek();
   nest(at);
   std::vector<Instructions> items;
   bool is_tuple = false;
   for (;;) {
     if (!items.empty()) expect_op(",");
-    if (peek().type == TokenType::block_end || is_op(")") || is_op("=") || (!stop.empty() && is_name(stop))) break;
+    if (peek().type == TokenType::block_end || is_op(")")) break;
     items.push_back(target_item(with_namespace));
     if (!is_op(",")) break;
     is_tuple = true;

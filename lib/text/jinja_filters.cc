@@ -293,6 +293,7 @@ Value truncate(Context& c, const Value& v, Arguments& a) {
   const Value* given_leeway = a.get(3, "leeway");
   const std::int64_t leeway = given_leeway && !given_leeway->is(Kind::none) ? a.whole(3, "leeway", 5) : 5;
   a.done();
+  if (!v.is(Kind::string) && length_of(c, v) <= length) return v;
   const Text& text = need_string(v, "truncate").text();
   const Text end = given_end ? need_string(*given_end, "truncate").text() : Text("...", false);
   const auto end_length = static_cast<std::int64_t>(end.length());
@@ -321,8 +322,9 @@ Value urlencode(Context& c, const Value& v, Arguments& a) {
     for (const auto& [key, value] : v.dict().items) pair(key, value);
   } else {
     for (const Value& item : items_of(c, v, "urlencode")) {
-      if (!item.is(Kind::list) || item.list().items.size() != 2) refuse("got no pair in urlencode, expected pairs");
-      pair(item.list().items[0], item.list().items[1]);
+      const std::vector<Value> two = items_of(c, item, "urlencode");
+      if (two.size() != 2) refuse(fmt::format("got {} values in urlencode, expected pairs", two.size()));
+      pair(two[0], two[1]);
     }
   }
   return c.budget.text(std::move(out));

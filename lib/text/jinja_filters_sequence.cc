@@ -61,10 +61,11 @@ struct Keyed {
 void sort_keyed(Context& c, std::vector<Keyed>& items, bool reverse) {
   const auto before = [&](const Keyed& a, const Keyed& b) {
     for (std::size_t i = 0; i < a.keys.size(); ++i) {
+      if (c.budget.equal(a.keys[i], b.keys[i])) continue;
       for (const Value* v : {&a.keys[i], &b.keys[i]}) {
         if (v->is(Kind::undefined)) use_undefined(c, *v);
       }
-      if (!c.budget.equal(a.keys[i], b.keys[i])) return c.budget.less(a.keys[i], b.keys[i]);
+      return c.budget.less(a.keys[i], b.keys[i]);
     }
     return false;
   };
@@ -81,7 +82,6 @@ void sort_keyed(Context& c, std::vector<Keyed>& items, bool reverse) {
     }
     items.swap(other);
   }
-  if (items.size() == 1) before(items[0], items[0]);
 }
 
 std::vector<Value> items_only(std::vector<Keyed>& keyed) {
@@ -89,6 +89,20 @@ std::vector<Value> items_only(std::vector<Keyed>& keyed) {
   items.reserve(keyed.size());
   for (Keyed& k : keyed) items.push_back(std::move(k.item));
   return items;
+}
+
+// The generator of what `produce` puts out; what it throws is thrown when the reader of the generator gets there, as in Python.
+// Limits are not put off.
+template <typename Produce>
+Value lazily(Context& c, Produce produce) {
+  std::vector<Value> out;
+  try {
+    produce(out);
+  } catch (const Fault& fault) {
+    if (fault.code == Code::limit || fault.code == Code::timeout) throw;
+    return generator(c, std::move(out), std::make_shared<Fault>(fault));
+  }
+  return generator(c, std::move(out));
 }
 
 Value length(Context& c, const Value& v, Arguments& a) {
@@ -124,7 +138,7 @@ Value last(Context& c, const Value& v, Arguments& a) {
   if (v.is(Kind::list) && v.list().flavour != Flavour::generator) {
     return v.list().items.empty() ? Value::undefined(Lack::element) : v.list().items.back();
   }
-  if (v.is(Kind::undefined)) use_undefined(c, v);
+  if (v.is(Kind::undefined)) return Value::undefined(Lack::element);
   if (!v.is(Kind::string) && !v.is(Kind::dict)) refuse(fmt::format("got a {} in last, expected a list or string", type_name(v)));
   if (v.is(Kind::dict)) return v.dict().items.empty() ? Value::undefined(Lack::element) : v.dict().items.back().first;
   return v.text().empty() ? Value::undefined(Lack::element) : get_item(c, v, Value::integer(-1));
@@ -149,13 +163,11 @@ Value join(Context& c, const Value& v, Arguments& a) {
 
 Value items(Context& c, const Value& v, Arguments& a) {
   a.done();
-  if (v.is(Kind::undefined)) return generator(c, {});
-  if (!v.is(Kind::dict)) {
-    return generator(c, {}, std::make_shared<Fault>(Fault{Code::argument, fmt::format("got a {} in items, expected a dict", type_name(v))}));
-  }
-  std::vector<Value> pairs;
-  for (const auto& [key, value] : v.dict().items) pairs.push_back(c.budget.list({key, value}, Flavour::tuple));
-  return generator(c, std::move(pairs));
+  return lazily(c, [&](std::vector<Value>& out) {
+    if (v.is(Kind::undefined)) return;
+    if (!v.is(Kind::dict)) refuse(fmt::format("got a {} in items, expected a dict", type_name(v)));
+    for (const auto& [key, value] : v.dict().items) out.push_back(c.budget.list({key, value}, Flavour::tuple));
+  });
 }
 
 Value dictsort(Context& c, const Value& v, Arguments& a) {
@@ -205,15 +217,16 @@ Value unique(Context& c, const Value& v, Arguments& a) {
   const bool case_sensitive = a.flag(0, "case_sensitive", false);
   const Path path(c, a.get(1, "attribute"));
   a.done();
-  std::vector<Value> keys, out;
-  for (const Value& item : items_of(c, v, "unique")) {
-    Value key = ignore_case(c, path.of(item), case_sensitive);
-    if (!hashable(key)) refuse(fmt::format("got a {} in unique, expected hashable values", type_name(key)));
-    if (std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return c.budget.equal(k, key); })) continue;
-    keys.push_back(std::move(key));
-    out.push_back(item);
-  }
-  return generator(c, std::move(out));
+  return lazily(c, [&](std::vector<Value>& out) {
+    std::vector<Value> keys;
+    for (const Value& item : items_of(c, v, "unique")) {
+      Value key = ignore_case(c, path.of(item), case_sensitive);
+      if (!hashable(key)) refuse(fmt::format("got a {} in unique, expected hashable values", type_name(key)));
+      if (std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return c.budget.equal(k, key); })) continue;
+      keys.push_back(std::move(key));
+      out.push_back(item);
+    }
+  });
 }
 
 Value extreme(Context& c, const Value& v, Arguments& a, bool max) {
@@ -258,41 +271,48 @@ Value batch(Context& c, const Value& v, Arguments& a) {
   const std::int64_t count = a.need_whole(0, "linecount");
   const Value* fill = a.get(1, "fill_with");
   a.done();
-  std::vector<Value> rows, row;
-  for (Value& item : items_of(c, v, "batch")) {
-    if (static_cast<std::int64_t>(row.size()) == count) rows.push_back(c.budget.list(std::exchange(row, {})));
-    row.push_back(std::move(item));
-  }
-  if (!row.empty()) {
+  return lazily(c, [&](std::vector<Value>& rows) {
+    std::vector<Value> row;
+    for (Value& item : items_of(c, v, "batch")) {
+      if (static_cast<std::int64_t>(row.size()) == count) rows.push_back(c.budget.list(std::exchange(row, {})));
+      row.push_back(std::move(item));
+    }
+    if (row.empty()) return;
     if (fill && !fill->is(Kind::none) && count > static_cast<std::int64_t>(row.size())) {
       c.budget.room(static_cast<std::size_t>(count), sizeof(Value));
       row.resize(static_cast<std::size_t>(count), *fill);
     }
     rows.push_back(c.budget.list(std::move(row)));
-  }
-  return generator(c, std::move(rows));
+  });
 }
 
 Value slice(Context& c, const Value& v, Arguments& a) {
   const std::int64_t slices = a.need_whole(0, "slices");
   const Value* fill = a.get(1, "fill_with");
   a.done();
-  const std::vector<Value> list = items_of(c, v, "slice");
-  if (slices == 0) refuse("got 0 slices, expected at least one");
-  if (slices < 0) return generator(c, {});
-  c.budget.room(static_cast<std::size_t>(slices), sizeof(Value));
-  const auto n = static_cast<std::int64_t>(list.size());
-  const std::int64_t each = n / slices, extra = n % slices;
-  std::vector<Value> rows;
-  std::int64_t at = 0;
-  for (std::int64_t i = 0; i < slices; ++i) {
-    const std::int64_t end = at + each + (i < extra ? 1 : 0);
-    std::vector<Value> row(list.begin() + at, list.begin() + end);
-    if (fill && !fill->is(Kind::none) && i >= extra) row.push_back(*fill);
-    rows.push_back(c.budget.list(std::move(row)));
-    at = end;
+  return lazily(c, [&](std::vector<Value>& rows) {
+    const std::vector<Value> list = items_of(c, v, "slice");
+    if (slices == 0) refuse("got 0 slices, expected at least one");
+    if (slices < 0) return;
+    c.budget.room(static_cast<std::size_t>(slices), sizeof(Value));
+    const auto n = static_cast<std::int64_t>(list.size());
+    const std::int64_t each = n / slices, extra = n % slices;
+    std::int64_t at = 0;
+    for (std::int64_t i = 0; i < slices; ++i) {
+      const std::int64_t end = at + each + (i < extra ? 1 : 0);
+      std::vector<Value> row(list.begin() + at, list.begin() + end);
+      if (fill && !fill->is(Kind::none) && i >= extra) row.push_back(*fill);
+      rows.push_back(c.budget.list(std::move(row)));
+      at = end;
+    }
+  });
+}
+
+// One key an item is compared with `<` alone, which undefined values refuse even where they are equal.
+void refuse_undefined_keys(Context& c, const std::vector<Keyed>& items) {
+  for (const Keyed& item : items) {
+    if (items.size() > 1 && item.keys[0].is(Kind::undefined)) use_undefined(c, item.keys[0]);
   }
-  return generator(c, std::move(rows));
 }
 
 Value groupby(Context& c, const Value& v, Arguments& a) {
@@ -306,6 +326,7 @@ Value groupby(Context& c, const Value& v, Arguments& a) {
     Value key = ignore_case(c, path.of(item, absent), case_sensitive);
     keyed.push_back({{std::move(key)}, std::move(item)});
   }
+  refuse_undefined_keys(c, keyed);
   sort_keyed(c, keyed, false);
   std::vector<Value> groups;
   for (std::size_t i = 0; i < keyed.size();) {
@@ -320,58 +341,48 @@ Value groupby(Context& c, const Value& v, Arguments& a) {
   return c.budget.list(std::move(groups));
 }
 
-// Applies `one` to the items; what it throws is thrown when the reader of the generator gets there, as in Python. Limits are not
-// put off.
-template <typename One>
-Value lazily(Context& c, const Value& v, std::string_view name, One one) {
-  if (!truth(v)) return generator(c, {});
-  std::vector<Value> out;
-  try {
-    for (Value& item : items_of(c, v, name)) one(item, out);
-  } catch (const Fault& fault) {
-    if (fault.code == Code::limit || fault.code == Code::timeout) throw;
-    return generator(c, std::move(out), std::make_shared<Fault>(fault));
-  }
-  return generator(c, std::move(out));
-}
-
 Value map(Context& c, const Value& v, Arguments& a) {
   if (a.size() == 0) {
-    const Value& attribute = a.need(0, "attribute");
-    const Value* absent = a.get(1, "default");
-    a.done();
-    const Path path(c, &attribute);
-    return lazily(c, v, "map", [&](const Value& item, std::vector<Value>& out) { out.push_back(path.of(item, absent)); });
+    return lazily(c, [&](std::vector<Value>& out) {
+      if (!truth(v)) return;
+      const Value& attribute = a.need(0, "attribute");
+      const Value* absent = a.get(1, "default");
+      a.done();
+      const Path path(c, &attribute);
+      for (const Value& item : items_of(c, v, "map")) out.push_back(path.of(item, absent));
+    });
   }
-  const std::string_view name = need_string(a.need(0, ""), "map").text().view();
-  const int id = find_filter(name);
-  return lazily(c, v, "map", [&](const Value& item, std::vector<Value>& out) {
-    if (id < 0) refuse("got an unknown filter in map, expected one that exists", Code::format);
-    c.budget.spend(1);
-    Arguments rest("the filter of map", a.positional().subspan(1), a.named());
-    out.push_back(call_filter(c, id, item, rest));
+  return lazily(c, [&](std::vector<Value>& out) {
+    if (!truth(v)) return;
+    const std::string_view name = need_string(a.need(0, ""), "map").text().view();
+    const int id = find_filter(name);
+    for (const Value& item : items_of(c, v, "map")) {
+      if (id < 0) refuse("got an unknown filter in map, expected one that exists", Code::format);
+      c.budget.spend(1);
+      Arguments rest("the filter of map", a.positional().subspan(1), a.named());
+      out.push_back(call_filter(c, id, item, rest));
+    }
   });
 }
 
 Value choose(Context& c, const Value& v, Arguments& a, bool keep, bool by_attribute) {
-  const std::size_t offset = by_attribute ? 1 : 0;
-  const Value* attribute = by_attribute ? &a.need(0, "") : nullptr;
-  const Value* test = a.get(offset, "");
-  const int id = test ? find_test(need_string(*test, "select").text().view()) : -1;
-  const Path path(c, attribute);
-  if (!test) a.done();
-  return lazily(c, v, "select", [&](const Value& item, std::vector<Value>& out) {
-    if (test && id < 0) refuse("got an unknown test in select, expected one that exists", Code::format);
-    c.budget.spend(1);
-    const Value part = path.of(item);
-    bool passes = false;
-    if (test) {
-      Arguments rest("the test of select", a.positional().subspan(offset + 1), a.named());
-      passes = call_test(c, id, part, rest);
-    } else {
-      passes = truth(part);
+  return lazily(c, [&](std::vector<Value>& out) {
+    if (!truth(v)) return;
+    const std::size_t offset = by_attribute ? 1 : 0;
+    const Path path(c, by_attribute ? &a.need(0, "") : nullptr);
+    const Value* test = a.get(offset, "");
+    const int id = test ? find_test(need_string(*test, "select").text().view()) : -1;
+    for (const Value& item : items_of(c, v, "select")) {
+      if (test && id < 0) refuse("got an unknown test in select, expected one that exists", Code::format);
+      c.budget.spend(1);
+      const Value part = path.of(item);
+      bool passes = truth(part);
+      if (test) {
+        Arguments rest("the test of select", a.positional().subspan(offset + 1), a.named());
+        passes = call_test(c, id, part, rest);
+      }
+      if (passes == keep) out.push_back(item);
     }
-    if (passes == keep) out.push_back(item);
   });
 }
 

@@ -186,7 +186,10 @@ class PercentValues {
   }
   void done() const {
     if (by_name_) return;
-    if (tuple_ ? used_ < values_.list().items.size() : used_ == 0 && !values_.is(Kind::dict)) {
+    // Python takes what has keys or indices for a mapping, and a mapping may stay unused.
+    const bool mapping = values_.is(Kind::undefined) || values_.is(Kind::dict) ||
+                         (values_.is(Kind::list) && (values_.list().flavour == Flavour::list || values_.list().flavour == Flavour::range));
+    if (tuple_ ? used_ < values_.list().items.size() : used_ == 0 && !mapping) {
       refuse("got more values than a % format takes, expected one for each");
     }
   }
@@ -341,7 +344,7 @@ namespace {
 // "{0.name[key]!r:spec}" of str.format.
 class BraceFormat {
  public:
-  BraceFormat(Context& context, Arguments& arguments) : context_(context), arguments_(arguments) {}
+  BraceFormat(Context& context, Arguments& arguments, bool escape) : context_(context), arguments_(arguments), escape_(escape) {}
 
   void write(Text& out, const Text& format, int depth) {
     const std::string_view s = format.view();
@@ -407,7 +410,8 @@ class BraceFormat {
         write(spec, inner, depth + 1);
       }
     }
-    const Text piece = format_value(context_, value, spec.view());
+    Text piece = format_value(context_, value, spec.view());
+    if (escape_ && !value.markup()) piece = escape_html(context_.budget, piece);
     context_.budget.grow(out, piece.size());
     out.append(piece);
   }
@@ -455,13 +459,14 @@ class BraceFormat {
   Arguments& arguments_;
   std::size_t next_ = 0;
   bool automatic_ = false, manual_ = false;
+  const bool escape_;  // the format is markup
 };
 
 }  // namespace
 
 Value format_braces(Context& context, const Value& format, Arguments& arguments) {
   Text out;
-  BraceFormat(context, arguments).write(out, format.text(), 0);
+  BraceFormat(context, arguments, format.markup()).write(out, format.text(), 0);
   return context.budget.text(std::move(out), format.markup());
 }
 

@@ -20,13 +20,13 @@ void Machine::step_loop(const Instruction& in) {
       return;
     }
     case Op::for_body: {
-      Loop& loop = loops_.back();
-      loop.ran = true;
+      const Loop& loop = loops_.back();
       if (!loop.cell) return;
       loop.cell->index0 = static_cast<std::int64_t>(loop.index) - 1;
       scope_->set(program_.loop_name, Value(Kind::loop, loop.cell));
       return;
     }
+    case Op::for_ran: loops_.back().ran = true; return;
     case Op::for_end: {
       const bool ran = loops_.back().ran;
       scope_ = loops_.back().scope;

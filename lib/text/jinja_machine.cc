@@ -145,7 +145,12 @@ void Machine::step(const Instruction& in) {
     case Op::filter:
     case Op::test: call_native(in); return;
     case Op::missing: refuse(program_.constants[static_cast<std::size_t>(in.a)].text().bytes(), static_cast<Code>(in.b));
-    case Op::print: print(pop()); return;
+    case Op::print: {
+      const Value v = pop();
+      if (in.flags & kPrintString) need_string(v, "the result of a filter block");
+      print(v);
+      return;
+    }
     case Op::print_constant: print(program_.constants[static_cast<std::size_t>(in.a)]); return;
     case Op::push_scope: push_scope(); return;
     case Op::pop_scope: scope_ = scope_->parent; return;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/text/jinja_natives.h"
 #include "lib/text/jinja_print.h"
@@ -18,13 +17,19 @@ namespace {
 
 [[noreturn]] void too_large() { refuse("got an integer beyond 64 bits, expected a smaller result", Code::limit); }
 
-std::int64_t checked(bool overflow, std::int64_t value) {
+enum class Whole { add, subtract, multiply };
+
+Value whole_result(Whole op, std::int64_t a, std::int64_t b) {
+  std::int64_t r = 0;
+  const bool overflow = op == Whole::add        ? __builtin_add_overflow(a, b, &r)
+                        : op == Whole::subtract ? __builtin_sub_overflow(a, b, &r)
+                                                : __builtin_mul_overflow(a, b, &r);
   if (overflow) too_large();
-  return value;
+  return Value::integer(r);
 }
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
-  if (b == -1) return checked(a == std::numeric_limits<std::int64_t>::min(), a == std::numeric_limits<std::int64_t>::min() ? 0 : -a);
+  if (b == -1) return whole_result(Whole::subtract, 0, a).as_int();
   return a / b - ((a % b != 0) && ((a % b < 0) != (b < 0)));
 }
 
@@ -114,10 +119,7 @@ Text escaped_str(Context& context, const Value& v, bool escape) {
 }
 
 Value add(Context& context, const Value& a, const Value& b) {
-  if (a.is_whole() && b.is_whole()) {
-    std::int64_t sum = 0;
-    return Value::integer(checked(__builtin_add_overflow(a.as_int(), b.as_int(), &sum), sum));
-  }
+  if (a.is_whole() && b.is_whole()) return whole_result(Whole::add, a.as_int(), b.as_int());
   if (a.is_number() && b.is_number()) return Value::floating(a.as_double() + b.as_double());
   if (a.is(Kind::string) || b.is(Kind::string)) {
     const Text *x = text_like(a), *y = text_like(b);
@@ -147,10 +149,7 @@ Value add(Context& context, const Value& a, const Value& b) {
 
 Value arithmetic(Context& context, Arithmetic op, const Value& a, const Value& b) {
   static constexpr std::string_view kSigns[] = {"-", "*", "/", "//", "%", "**"};
-  if (op == Arithmetic::modulo && a.is(Kind::string)) {
-    if (b.is(Kind::undefined)) use_undefined(context, b);
-    return format_percent(context, a, b);
-  }
+  if (op == Arithmetic::modulo && a.is(Kind::string)) return format_percent(context, a, b);
   if (op == Arithmetic::multiply) {
     if (repeatable(a) && b.is_whole()) return repeat(context, a, b.as_int());
     if (repeatable(b) && a.is_whole()) return repeat(context, b, a.as_int());
@@ -160,16 +159,12 @@ Value arithmetic(Context& context, Arithmetic op, const Value& a, const Value& b
   const bool divides = op == Arithmetic::divide || op == Arithmetic::floor_divide || op == Arithmetic::modulo;
   if (divides && b.as_double() == 0) refuse("got a division by zero, expected another divisor");
   switch (op) {
-    case Arithmetic::subtract: {
-      std::int64_t r = 0;
-      if (whole) return Value::integer(checked(__builtin_sub_overflow(a.as_int(), b.as_int(), &r), r));
+    case Arithmetic::subtract:
+      if (whole) return whole_result(Whole::subtract, a.as_int(), b.as_int());
       return Value::floating(a.as_double() - b.as_double());
-    }
-    case Arithmetic::multiply: {
-      std::int64_t r = 0;
-      if (whole) return Value::integer(checked(__builtin_mul_overflow(a.as_int(), b.as_int(), &r), r));
+    case Arithmetic::multiply:
+      if (whole) return whole_result(Whole::multiply, a.as_int(), b.as_int());
       return Value::floating(a.as_double() * b.as_double());
-    }
     case Arithmetic::divide: return Value::floating(a.as_double() / b.as_double());
     case Arithmetic::floor_divide:
       if (whole) return Value::integer(floor_divide(a.as_int(), b.as_int()));
@@ -186,9 +181,7 @@ Value signed_value(Context& context, const Value& a, bool minus) {
   if (a.is(Kind::undefined)) use_undefined(context, a);
   if (!a.is_number()) refuse(fmt::format("got the sign of a {}, expected a number", type_name(a)));
   if (a.is(Kind::floating)) return Value::floating(minus ? -a.as_double() : a.as_double());
-  if (!minus) return Value::integer(a.as_int());
-  std::int64_t r = 0;
-  return Value::integer(checked(__builtin_sub_overflow(std::int64_t{0}, a.as_int(), &r), r));
+  return minus ? whole_result(Whole::subtract, 0, a.as_int()) : Value::integer(a.as_int());
 }
 
 bool contains(Context& context, const Value& container, const Value& item) {
@@ -218,16 +211,9 @@ bool contains(Context& context, const Value& container, const Value& item) {
 }
 
 Value concat(Context& context, std::span<const Value> items) {
-  const bool markup = std::any_of(items.begin(), items.end(), [](const Value& v) { return v.markup(); });
   Text out;
-  for (const Value& item : items) {
-    if (markup) {
-      out.append(escaped_str(context, item, true));
-    } else {
-      append_str(context.budget, out, item);
-    }
-  }
-  return context.budget.text(std::move(out), markup);
+  for (const Value& item : items) append_str(context.budget, out, item);
+  return context.budget.text(std::move(out));
 }
 
 std::vector<Value> characters(Context& context, const Text& text) {

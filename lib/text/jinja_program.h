@@ -54,10 +54,12 @@ enum class Op : std::uint8_t {
   for_gate,        // second pass over items that passed the condition: jump by a
   for_test,        // pop the condition; not for this pass: jump by a
   for_body,        // the body runs: `loop` gets its value
-  for_end,         // leave the loop; jump by a (over else) where the body ran
+  for_ran,         // the body ran to its end, so the else part will not
+  for_end,         // leave the loop; jump by a (over else) after for_ran
   for_break, for_continue,  // drop what the body had open, jump by a
 };
 
+inline constexpr std::uint8_t kPrintString = 1;    // print: of a filter block, whose result must be a string
 inline constexpr std::uint8_t kLoopUsed = 1;       // the body reads `loop`
 inline constexpr std::uint8_t kLoopCondition = 2;  // `for x in xs if condition`
 

@@ -134,9 +134,9 @@ void Compiler::tag_elif(bool is_else) {
 
 void Compiler::tag_for() {
   const Lexeme& at = next();
-  const Instructions target = assign_target(false, "in");
+  const Instructions target = assign_target(false);
   if (!skip_name("in")) unexpected("'in'");
-  tuple(false, false, "recursive");
+  tuple(false);
   Instructions condition;
   const bool filtered = skip_name("if");
   if (filtered) {
@@ -171,6 +171,7 @@ void Compiler::tag_for() {
 
 // Ends the body of a for: everything up to the else part.
 void Compiler::close_for(Block& block) {
+  emit(Op::for_ran, *block.at);
   jump_back(emit(Op::jump, *block.at), block.loop);
   patch(block.loop);
   for (const std::size_t jump : block.breaks) patch(jump);
@@ -210,6 +211,8 @@ std::vector<Instructions> Compiler::signature(Function& function) {
       const std::size_t start = here();
       expression();
       defaults.push_back(take(start));
+    } else if (id == program_.caller_name) {
+      fail(name, "got the parameter 'caller' without a default, expected a default or another name");
     } else if (!defaults.empty()) {
       fail(name, "got a parameter without default after one with, expected a default");
     }
@@ -375,7 +378,7 @@ void Compiler::end_tag(const Lexeme& name) {
       emit(Op::pop_scope, name);
       emit(Op::end_capture, name);
       append(block.after);
-      if (block.kind == BlockKind::filter) emit(Op::print, name);
+      if (block.kind == BlockKind::filter) program_.code[emit(Op::print, name)].flags = kPrintString;
       break;
     case BlockKind::with:
     case BlockKind::generation: emit(Op::pop_scope, name); break;

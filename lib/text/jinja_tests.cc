@@ -41,7 +41,7 @@ bool compare(Context& c, const Value& v, Arguments& a, char how) {
 }
 
 bool sequence(const Value& v) {
-  if (v.is(Kind::string) || v.is(Kind::dict)) return true;
+  if (v.is(Kind::string) || v.is(Kind::dict) || v.is(Kind::undefined)) return true;
   return v.is(Kind::list) && (v.list().flavour == Flavour::list || v.list().flavour == Flavour::tuple || v.list().flavour == Flavour::range);
 }
 
