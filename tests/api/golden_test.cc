@@ -11,7 +11,7 @@ using namespace dsv31::test;
 namespace {
 
 const char* const kModels[] = {"llama",    "llama3_rope",      "qwen2",       "qwen3",           "qwen3_moe", "gemma3",
-                               "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_bf16"};
+                               "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_bf16", "deepseek_v3_fp8"};
 
 std::vector<Token> greedy(const Model& model, std::span<const Token> prompt, std::int64_t n) {
   Session session(model, {.exact = true});
