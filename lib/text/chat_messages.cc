@@ -33,8 +33,8 @@ Value text(std::string_view bytes, bool trusted) { return Value::constant(bytes,
 
 void put(DictCell::Items& items, std::string_view key, Value value) { items.emplace_back(text(key, false), std::move(value)); }
 
-// Some templates build a control token around the role ('<|' + message.role + '|>'). A role that is one of these words says nothing
-// that a message's author could choose, so it may take part; any other role is data.
+// Some templates build a control token around the role ('<|' + message.role + '|>'). A role that is one of these words says
+// nothing that a message's author could choose, so it may take part; any other role is data.
 bool known_role(std::string_view role) {
   static constexpr std::string_view kRoles[] = {"system", "user", "assistant", "tool", "developer"};
   return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
@@ -107,7 +107,8 @@ Value messages_value(const std::vector<Message>& messages) {
 }
 
 Value messages_value(const io::Json& json) {
-  if (!json.is_array()) throw Error(Code::argument, "messages", fmt::format("got {}, expected an array of messages", json.kind()));
+  if (!json.is_array())
+    throw Error(Code::argument, "messages", fmt::format("got {}, expected an array of messages", json.kind()));
   std::vector<Value> list;
   list.reserve(json.as_array().size());
   for (std::size_t i = 0; i < json.as_array().size(); ++i) {

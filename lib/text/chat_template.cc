@@ -24,9 +24,30 @@ namespace {
 
 // Names that a caller's variables may not take: the inputs, the functions, and what the language itself sets.
 constexpr std::string_view kReserved[] = {
-    "messages", "tools", "bos_token", "eos_token",       "add_generation_prompt", "raise_exception", "strftime_now", "namespace",
-    "dict",     "range", "lipsum",    "cycler",          "joiner",                "loop",            "caller",       "varargs",
-    "kwargs",   "self",  "true",      "false",           "none",                  "True",            "False",        "None",
+    "messages",
+    "tools",
+    "bos_token",
+    "eos_token",
+    "add_generation_prompt",
+    "raise_exception",
+    "strftime_now",
+    "namespace",
+    "dict",
+    "range",
+    "lipsum",
+    "cycler",
+    "joiner",
+    "loop",
+    "caller",
+    "varargs",
+    "kwargs",
+    "self",
+    "true",
+    "false",
+    "none",
+    "True",
+    "False",
+    "None",
 };
 
 std::int64_t now_or_clock(std::int64_t now) {
@@ -41,7 +62,8 @@ void add_kwargs(Variables& variables, const ChatOptions& options) {
   for (const auto& [name, value] : kwargs.as_object()) {
     const auto reserved = std::find(std::begin(kReserved), std::end(kReserved), name);
     if (reserved != std::end(kReserved)) {
-      throw Error(Code::argument, "kwargs", fmt::format("got the reserved name '{}', expected names that the template alone uses", *reserved));
+      throw Error(Code::argument, "kwargs",
+                  fmt::format("got the reserved name '{}', expected names that the template alone uses", *reserved));
     }
     const auto taken = std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.first == name; });
     if (taken == variables.end()) {
@@ -49,7 +71,8 @@ void add_kwargs(Variables& variables, const ChatOptions& options) {
     } else if (name == "documents") {
       taken->second = text::value_of(value, false);
     } else {
-      throw Error(Code::argument, "kwargs", fmt::format("got '{}' beside the option thinking, expected one of them", taken->first));
+      throw Error(Code::argument, "kwargs",
+                  fmt::format("got '{}' beside the option thinking, expected one of them", taken->first));
     }
   }
 }

@@ -1,5 +1,5 @@
-// x.name, x[key] and x[a:b:c], as jinja2's sandbox finds them: x.name tries attributes before keys, x["name"] the other way round.
-// Only the methods in the tables exist, so there is nothing to escape to; those that change a value are known and refused.
+// x.name, x[key] and x[a:b:c], as jinja2's sandbox finds them: x.name tries attributes before keys, x["name"] the other way
+// round. Only the methods in the tables exist, so there is nothing to escape to; those that change a value are known and refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +28,10 @@ bool own_attribute(Context& context, const Value& object, std::string_view name,
       if (!object.list().group || (name != "grouper" && name != "list")) return false;
       out = object.list().items[name == "list" ? 1 : 0];
       return true;
-    case Kind::loop: break;
-    default: return false;
+    case Kind::loop:
+      break;
+    default:
+      return false;
   }
   const LoopCell& loop = object.as<LoopCell>();
   const auto length = static_cast<std::int64_t>(loop.source->items.size());
@@ -185,7 +187,8 @@ Value get_slice(Context& context, const Value& object, const Value& start, const
   const ListCell& list = object.list();
   const Bounds b = bounds(static_cast<std::int64_t>(list.items.size()), start, stop, step);
   std::vector<Value> items;
-  for (std::int64_t i = b.start; b.step > 0 ? i < b.stop : i > b.stop; i += b.step) items.push_back(list.items[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = b.start; b.step > 0 ? i < b.stop : i > b.stop; i += b.step)
+    items.push_back(list.items[static_cast<std::size_t>(i)]);
   Value out = context.budget.list(std::move(items), list.flavour);
   if (list.flavour == Flavour::range) {
     const auto& [first, last, stride] = list.range;

@@ -34,7 +34,8 @@ bool Arguments::flag(std::size_t index, std::string_view name, bool absent) {
 std::int64_t Arguments::whole(std::size_t index, std::string_view name, std::int64_t absent) {
   const Value* v = get(index, name);
   if (!v) return absent;
-  if (!v->is_whole()) refuse(fmt::format("got a {} as argument {} of {}, expected an integer", type_name(*v), index + 1, callee_));
+  if (!v->is_whole())
+    refuse(fmt::format("got a {} as argument {} of {}, expected an integer", type_name(*v), index + 1, callee_));
   return v->as_int();
 }
 
@@ -48,7 +49,8 @@ void Arguments::done() const {
     refuse(fmt::format("got {} arguments for {}, expected at most {}", positional_.size(), callee_, positions_taken_));
   }
   for (std::size_t i = 0; i < named_.size(); ++i) {
-    if (i >= 64 || !(names_taken_ >> i & 1)) refuse(fmt::format("got an unknown named argument for {}, expected its own", callee_));
+    if (i >= 64 || !(names_taken_ >> i & 1))
+      refuse(fmt::format("got an unknown named argument for {}, expected its own", callee_));
   }
 }
 

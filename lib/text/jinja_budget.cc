@@ -16,8 +16,9 @@ Budget::Budget(const ChatLimits& limits)
     : fuel_(limits.fuel),
       check_at_(limits.fuel - kCheckEvery),
       output_bytes_(limits.output_bytes),
-      live_bytes_(limits.output_bytes > std::numeric_limits<std::size_t>::max() / 8 ? std::numeric_limits<std::size_t>::max()
-                                                                                    : limits.output_bytes * 4 + (std::size_t{16} << 20)),
+      live_bytes_(limits.output_bytes > std::numeric_limits<std::size_t>::max() / 8
+                      ? std::numeric_limits<std::size_t>::max()
+                      : limits.output_bytes * 4 + (std::size_t{16} << 20)),
       milliseconds_(limits.milliseconds),
       deadline_(std::chrono::steady_clock::now() + std::chrono::milliseconds(limits.milliseconds)) {}
 
@@ -36,7 +37,8 @@ void Budget::check_memory() const {
 }
 
 void Budget::room(std::size_t bytes) {
-  if (bytes > output_bytes_) refuse(fmt::format("got a text of {} bytes, expected at most {}", bytes, output_bytes_), Code::limit);
+  if (bytes > output_bytes_)
+    refuse(fmt::format("got a text of {} bytes, expected at most {}", bytes, output_bytes_), Code::limit);
   spend(static_cast<std::int64_t>(bytes / kCopiedPerStep));
 }
 
@@ -55,7 +57,8 @@ Value Budget::text(Text text, bool markup) {
 }
 
 void Budget::check_depth(int depth) const {
-  if (depth > kMaxValueDepth) refuse(fmt::format("got values nested {} deep, expected at most {}", depth, kMaxValueDepth), Code::limit);
+  if (depth > kMaxValueDepth)
+    refuse(fmt::format("got values nested {} deep, expected at most {}", depth, kMaxValueDepth), Code::limit);
 }
 
 Value Budget::list(std::vector<Value> items, Flavour flavour) {

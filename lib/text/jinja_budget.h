@@ -1,5 +1,5 @@
-// What one render may use: steps, time, bytes of one string, bytes of all live values. Every value of a render is made here, so that
-// a hostile template meets its limit before the host meets an allocation failure.
+// What one render may use: steps, time, bytes of one string, bytes of all live values. Every value of a render is made here, so
+// that a hostile template meets its limit before the host meets an allocation failure.
 #pragma once
 
 #include <chrono>

@@ -27,12 +27,12 @@ class Compiler {
   struct Block {
     enum class Kind { if_, if_else, for_, for_else, macro, call, filter, set, with, generation } kind;
     const Lexeme* at;
-    std::vector<std::size_t> ends;   // jumps to the end of the block
-    std::size_t next = 0;            // if: the jump over the branch; macro, call: over the body
-    std::size_t begin = 0, loop = 0; // for: for_begin and for_next
+    std::vector<std::size_t> ends;    // jumps to the end of the block
+    std::size_t next = 0;             // if: the jump over the branch; macro, call: over the body
+    std::size_t begin = 0, loop = 0;  // for: for_begin and for_next
     std::vector<std::size_t> breaks;
-    std::int32_t function = -1;      // macro, call, recursive for
-    Instructions after;              // filter, set: what follows the captured text; call: the call
+    std::int32_t function = -1;  // macro, call, recursive for
+    Instructions after;          // filter, set: what follows the captured text; call: the call
   };
 
   // jinja_statements.cc: tags.
@@ -77,7 +77,9 @@ class Compiler {
   bool is_name(std::string_view name, std::size_t ahead = 0) const {
     return peek(ahead).type == TokenType::name && peek(ahead).text == name;
   }
-  bool is_op(std::string_view op, std::size_t ahead = 0) const { return peek(ahead).type == TokenType::op && peek(ahead).text == op; }
+  bool is_op(std::string_view op, std::size_t ahead = 0) const {
+    return peek(ahead).type == TokenType::op && peek(ahead).text == op;
+  }
   bool skip_name(std::string_view name);
   bool skip_op(std::string_view op);
   void expect_op(std::string_view op);
@@ -89,10 +91,10 @@ class Compiler {
   // code
   std::size_t emit(Op op, const Lexeme& at, std::int32_t a = 0, std::int32_t b = 0);
   std::size_t here() const { return program_.code.size(); }
-  void patch(std::size_t jump);                     // to here, in field a
-  void patch_b(std::size_t jump);                   // in field b
-  void jump_back(std::size_t jump, std::size_t to); // field a
-  Instructions take(std::size_t from);              // cuts the code from there on
+  void patch(std::size_t jump);                      // to here, in field a
+  void patch_b(std::size_t jump);                    // in field b
+  void jump_back(std::size_t jump, std::size_t to);  // field a
+  Instructions take(std::size_t from);               // cuts the code from there on
   void append(const Instructions& piece);
   std::int32_t name_id(std::string_view name);
   std::int32_t constant(Value value);

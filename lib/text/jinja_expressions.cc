@@ -76,13 +76,19 @@ void Compiler::operators() {
     pending.pop_back();
     switch (top.binary.op) {
       case Op::keep_if_false:
-      case Op::keep_if_true: patch(top.jump); break;
-      case Op::concat: emit(Op::concat, *top.at, top.count); break;
+      case Op::keep_if_true:
+        patch(top.jump);
+        break;
+      case Op::concat:
+        emit(Op::concat, *top.at, top.count);
+        break;
       case Op::compare:
         emit(Op::compare, *top.at, static_cast<std::int32_t>(top.binary.comparison));
         for (const std::size_t chain : top.chains) patch_b(chain);
         break;
-      default: emit(top.binary.op, *top.at); break;
+      default:
+        emit(top.binary.op, *top.at);
+        break;
     }
   };
 
@@ -97,12 +103,20 @@ void Compiler::operators() {
     }
     if (token.type != TokenType::op) return {0, Op::pop};
     static constexpr std::pair<std::string_view, Binary> kBinary[] = {
-        {"==", {kCompare, Op::compare, Comparison::eq}}, {"!=", {kCompare, Op::compare, Comparison::ne}},
-        {"<", {kCompare, Op::compare, Comparison::lt}},  {"<=", {kCompare, Op::compare, Comparison::le}},
-        {">", {kCompare, Op::compare, Comparison::gt}},  {">=", {kCompare, Op::compare, Comparison::ge}},
-        {"+", {kAdd, Op::add}},          {"-", {kAdd, Op::subtract}},    {"~", {kConcat, Op::concat}},
-        {"*", {kMultiply, Op::multiply}}, {"/", {kMultiply, Op::divide}}, {"//", {kMultiply, Op::floor_divide}},
-        {"%", {kMultiply, Op::modulo}},  {"**", {kPower, Op::power}},
+        {"==", {kCompare, Op::compare, Comparison::eq}},
+        {"!=", {kCompare, Op::compare, Comparison::ne}},
+        {"<", {kCompare, Op::compare, Comparison::lt}},
+        {"<=", {kCompare, Op::compare, Comparison::le}},
+        {">", {kCompare, Op::compare, Comparison::gt}},
+        {">=", {kCompare, Op::compare, Comparison::ge}},
+        {"+", {kAdd, Op::add}},
+        {"-", {kAdd, Op::subtract}},
+        {"~", {kConcat, Op::concat}},
+        {"*", {kMultiply, Op::multiply}},
+        {"/", {kMultiply, Op::divide}},
+        {"//", {kMultiply, Op::floor_divide}},
+        {"%", {kMultiply, Op::modulo}},
+        {"**", {kPower, Op::power}},
     };
     for (const auto& [text, binary] : kBinary) {
       if (token.text == text) return binary;
@@ -166,10 +180,16 @@ void Compiler::primary(const Lexeme& token) {
       emit(Op::constant, token, text_constant(text));
       return;
     }
-    case TokenType::integer: emit(Op::constant, token, constant(Value::integer(token.integer))); return;
-    case TokenType::floating: emit(Op::constant, token, constant(Value::floating(token.floating))); return;
-    case TokenType::op: break;
-    default: fail(token, fmt::format("got {}, expected an expression", describe(token)));
+    case TokenType::integer:
+      emit(Op::constant, token, constant(Value::integer(token.integer)));
+      return;
+    case TokenType::floating:
+      emit(Op::constant, token, constant(Value::floating(token.floating)));
+      return;
+    case TokenType::op:
+      break;
+    default:
+      fail(token, fmt::format("got {}, expected an expression", describe(token)));
   }
   if (token.text == "(") {
     tuple(true, true);
@@ -347,8 +367,8 @@ void Compiler::one_test() {
   const Lexeme& token = peek();
   if (skip_op("(")) {
     call_arguments(arguments);
-  } else if (token.type == TokenType::string || token.type == TokenType::integer || token.type == TokenType::floating || is_op("[") ||
-             is_op("{") ||
+  } else if (token.type == TokenType::string || token.type == TokenType::integer || token.type == TokenType::floating ||
+             is_op("[") || is_op("{") ||
              (token.type == TokenType::name && token.text != "else" && token.text != "or" && token.text != "and")) {
     if (token.text == "is" && token.type == TokenType::name) fail(token, "got a chain of tests with 'is', expected one test");
     nest(token);

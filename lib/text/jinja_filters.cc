@@ -191,7 +191,8 @@ Value tojson(Context& c, const Value& v, Arguments& a) {
     style.item_separator = Text(",", false);
   }
   if (const Value* separators = a.get(2, "separators"); separators && !separators->is(Kind::none)) {
-    if (!separators->is(Kind::list) || separators->list().items.size() != 2) refuse("got no pair of separators in tojson, expected two strings");
+    if (!separators->is(Kind::list) || separators->list().items.size() != 2)
+      refuse("got no pair of separators in tojson, expected two strings");
     style.item_separator = need_string(separators->list().items[0], "tojson").text();
     style.key_separator = need_string(separators->list().items[1], "tojson").text();
   }

@@ -35,7 +35,8 @@ class Path {
     for (;;) {
       const std::size_t dot = std::min(s.find('.'), s.size());
       const std::string_view part = s.substr(0, dot);
-      const bool number = !part.empty() && part.size() < 18 && std::all_of(part.begin(), part.end(), [](char ch) { return ch >= '0' && ch <= '9'; });
+      const bool number = !part.empty() && part.size() < 18 &&
+                          std::all_of(part.begin(), part.end(), [](char ch) { return ch >= '0' && ch <= '9'; });
       std::int64_t n = 0;
       if (number) parse_int(part, 10, n);
       parts_.push_back(number ? Value::integer(n) : context_.budget.text(part));

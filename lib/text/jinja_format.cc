@@ -73,11 +73,16 @@ std::string with_sign(std::string digits_only, bool negative, char sign) {
 std::string integer_digits(std::int64_t value, char type, bool alternate) {
   const auto magnitude = value < 0 ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value);
   switch (type) {
-    case 'x': return (alternate ? "0x" : "") + fmt::format("{:x}", magnitude);
-    case 'X': return (alternate ? "0X" : "") + fmt::format("{:X}", magnitude);
-    case 'o': return (alternate ? "0o" : "") + fmt::format("{:o}", magnitude);
-    case 'b': return (alternate ? "0b" : "") + fmt::format("{:b}", magnitude);
-    default: return fmt::format("{}", magnitude);
+    case 'x':
+      return (alternate ? "0x" : "") + fmt::format("{:x}", magnitude);
+    case 'X':
+      return (alternate ? "0X" : "") + fmt::format("{:X}", magnitude);
+    case 'o':
+      return (alternate ? "0o" : "") + fmt::format("{:o}", magnitude);
+    case 'b':
+      return (alternate ? "0b" : "") + fmt::format("{:b}", magnitude);
+    default:
+      return fmt::format("{}", magnitude);
   }
 }
 
@@ -98,7 +103,8 @@ Text format_number(Context& context, const Value& v, const Spec& spec) {
     negative = v.as_int() < 0;
     number = integer_digits(v.as_int(), spec.type, spec.alternate);
   } else {
-    if (spec.type != 0 && !floating_type && spec.type != 'n') refuse("got a format type that floats do not have, expected e, f, g or %");
+    if (spec.type != 0 && !floating_type && spec.type != 'n')
+      refuse("got a format type that floats do not have, expected e, f, g or %");
     double d = v.as_double();
     negative = std::signbit(d) && !std::isnan(d);
     d = std::fabs(d);
@@ -167,7 +173,8 @@ Text format_value(Context& context, const Value& v, std::string_view text) {
 // One value of a % format.
 class PercentValues {
  public:
-  explicit PercentValues(const Value& values) : values_(values), tuple_(values.is(Kind::list) && values.list().flavour == Flavour::tuple) {}
+  explicit PercentValues(const Value& values)
+      : values_(values), tuple_(values.is(Kind::list) && values.list().flavour == Flavour::tuple) {}
 
   Value next() {
     if (tuple_) {
@@ -187,8 +194,9 @@ class PercentValues {
   void done() const {
     if (by_name_) return;
     // Python takes what has keys or indices for a mapping, and a mapping may stay unused.
-    const bool mapping = values_.is(Kind::undefined) || values_.is(Kind::dict) ||
-                         (values_.is(Kind::list) && (values_.list().flavour == Flavour::list || values_.list().flavour == Flavour::range));
+    const bool mapping =
+        values_.is(Kind::undefined) || values_.is(Kind::dict) ||
+        (values_.is(Kind::list) && (values_.list().flavour == Flavour::list || values_.list().flavour == Flavour::range));
     if (tuple_ ? used_ < values_.list().items.size() : used_ == 0 && !mapping) {
       refuse("got more values than a % format takes, expected one for each");
     }
@@ -213,11 +221,16 @@ std::string format_float(double d, char type, int precision, bool alternate) {
   if (std::isinf(d)) return std::string(d < 0 ? "-" : "") + (type == 'E' || type == 'F' || type == 'G' ? "INF" : "inf");
   const int p = precision < 0 ? 6 : precision;
   switch (type) {
-    case 'e': return alternate ? fmt::format("{:#.{}e}", d, p) : fmt::format("{:.{}e}", d, p);
-    case 'E': return alternate ? fmt::format("{:#.{}E}", d, p) : fmt::format("{:.{}E}", d, p);
-    case 'g': return alternate ? fmt::format("{:#.{}g}", d, p) : fmt::format("{:.{}g}", d, p);
-    case 'G': return alternate ? fmt::format("{:#.{}G}", d, p) : fmt::format("{:.{}G}", d, p);
-    default: return alternate ? fmt::format("{:#.{}f}", d, p) : fmt::format("{:.{}f}", d, p);
+    case 'e':
+      return alternate ? fmt::format("{:#.{}e}", d, p) : fmt::format("{:.{}e}", d, p);
+    case 'E':
+      return alternate ? fmt::format("{:#.{}E}", d, p) : fmt::format("{:.{}E}", d, p);
+    case 'g':
+      return alternate ? fmt::format("{:#.{}g}", d, p) : fmt::format("{:.{}g}", d, p);
+    case 'G':
+      return alternate ? fmt::format("{:#.{}G}", d, p) : fmt::format("{:.{}G}", d, p);
+    default:
+      return alternate ? fmt::format("{:#.{}f}", d, p) : fmt::format("{:.{}f}", d, p);
   }
 }
 
@@ -327,7 +340,8 @@ Value format_percent(Context& context, const Value& format, const Value& values_
         piece = Text(with_sign(format_float(std::fabs(d), type, spec.precision, spec.alternate), negative, spec.sign), false);
         break;
       }
-      default: refuse("got a % format type that Python does not have, expected s, r, c, d, x, o, e, f or g");
+      default:
+        refuse("got a % format type that Python does not have, expected s, r, c, d, x, o, e, f or g");
     }
     piece = padded(context, piece, spec, '>');
     context.budget.grow(out, piece.size());
@@ -446,8 +460,9 @@ class BraceFormat {
         const std::string_view key = name.substr(i + 1, close - i - 1);
         std::size_t k = 0;
         const std::size_t n = digits(key, k);
-        value = get_item(context_, value,
-                         !key.empty() && k == key.size() ? Value::integer(static_cast<std::int64_t>(n)) : Value::constant(key, false));
+        value = get_item(
+            context_, value,
+            !key.empty() && k == key.size() ? Value::integer(static_cast<std::int64_t>(n)) : Value::constant(key, false));
         i = close + 1;
         if (i < name.size() && name[i] != '.' && name[i] != '[') refuse("got text after ']' in a format, expected '.' or '['");
       }

@@ -113,8 +113,9 @@ struct Entry {
 };
 
 constexpr Entry kGlobals[] = {
-    {"range", make_range},   {"dict", make_dict},     {"namespace", make_namespace},           {"cycler", make_cycler},
-    {"joiner", make_joiner}, {"raise_exception", raise_exception}, {"strftime_now", strftime_now},
+    {"range", make_range},          {"dict", make_dict},     {"namespace", make_namespace},
+    {"cycler", make_cycler},        {"joiner", make_joiner}, {"raise_exception", raise_exception},
+    {"strftime_now", strftime_now},
 };
 
 struct Date {
@@ -150,9 +151,10 @@ Date date_of(std::int64_t seconds) {
 }  // namespace
 
 std::string strftime(std::string_view format, std::int64_t seconds) {
-  static constexpr std::array<std::string_view, 7> kDays = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
-  static constexpr std::array<std::string_view, 12> kMonths = {"January", "February", "March",     "April",   "May",      "June",
-                                                               "July",    "August",   "September", "October", "November", "December"};
+  static constexpr std::array<std::string_view, 7> kDays = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                                            "Thursday", "Friday", "Saturday"};
+  static constexpr std::array<std::string_view, 12> kMonths = {
+      "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"};
   const Date d = date_of(seconds);
   const int hour12 = d.hour % 12 == 0 ? 12 : d.hour % 12;
   const std::string_view day = kDays[static_cast<std::size_t>(d.weekday)], month = kMonths[static_cast<std::size_t>(d.month - 1)];
@@ -167,44 +169,106 @@ std::string strftime(std::string_view format, std::int64_t seconds) {
     if (bare) what = format[++i];
     const auto two = [&](int n) { return bare ? fmt::format("{}", n) : fmt::format("{:02}", n); };
     switch (what) {
-      case 'Y': out += fmt::format("{}", d.year); break;
-      case 'C': out += fmt::format("{:02}", d.year / 100); break;
-      case 'y': out += two(static_cast<int>(d.year % 100)); break;
-      case 'm': out += two(d.month); break;
-      case 'd': out += two(d.day); break;
-      case 'e': out += bare ? fmt::format("{}", d.day) : fmt::format("{:2}", d.day); break;
-      case 'H': out += two(d.hour); break;
-      case 'I': out += two(hour12); break;
-      case 'M': out += two(d.minute); break;
-      case 'S': out += two(d.second); break;
-      case 'j': out += bare ? fmt::format("{}", d.yearday + 1) : fmt::format("{:03}", d.yearday + 1); break;
-      case 'B': out += month; break;
-      case 'b':
-      case 'h': out += month.substr(0, 3); break;
-      case 'A': out += day; break;
-      case 'a': out += day.substr(0, 3); break;
-      case 'p': out += d.hour < 12 ? "AM" : "PM"; break;
-      case 'w': out += fmt::format("{}", d.weekday); break;
-      case 'u': out += fmt::format("{}", d.weekday == 0 ? 7 : d.weekday); break;
-      case 'U': out += two((d.yearday + 7 - d.weekday) / 7); break;
-      case 'W': out += two((d.yearday + 7 - (d.weekday + 6) % 7) / 7); break;
-      case 'f': out += "000000"; break;
-      case 's': out += fmt::format("{}", seconds); break;
-      case 'F': out += fmt::format("{}-{:02}-{:02}", d.year, d.month, d.day); break;
-      case 'T':
-      case 'X': out += fmt::format("{:02}:{:02}:{:02}", d.hour, d.minute, d.second); break;
-      case 'R': out += fmt::format("{:02}:{:02}", d.hour, d.minute); break;
-      case 'D':
-      case 'x': out += fmt::format("{:02}/{:02}/{:02}", d.month, d.day, d.year % 100); break;
-      case 'c':
-        out += fmt::format("{} {} {:2} {:02}:{:02}:{:02} {}", day.substr(0, 3), month.substr(0, 3), d.day, d.hour, d.minute, d.second, d.year);
+      case 'Y':
+        out += fmt::format("{}", d.year);
         break;
-      case 'r': out += fmt::format("{:02}:{:02}:{:02} {}", hour12, d.minute, d.second, d.hour < 12 ? "AM" : "PM"); break;
-      case 'n': out += '\n'; break;
-      case 't': out += '\t'; break;
+      case 'C':
+        out += fmt::format("{:02}", d.year / 100);
+        break;
+      case 'y':
+        out += two(static_cast<int>(d.year % 100));
+        break;
+      case 'm':
+        out += two(d.month);
+        break;
+      case 'd':
+        out += two(d.day);
+        break;
+      case 'e':
+        out += bare ? fmt::format("{}", d.day) : fmt::format("{:2}", d.day);
+        break;
+      case 'H':
+        out += two(d.hour);
+        break;
+      case 'I':
+        out += two(hour12);
+        break;
+      case 'M':
+        out += two(d.minute);
+        break;
+      case 'S':
+        out += two(d.second);
+        break;
+      case 'j':
+        out += bare ? fmt::format("{}", d.yearday + 1) : fmt::format("{:03}", d.yearday + 1);
+        break;
+      case 'B':
+        out += month;
+        break;
+      case 'b':
+      case 'h':
+        out += month.substr(0, 3);
+        break;
+      case 'A':
+        out += day;
+        break;
+      case 'a':
+        out += day.substr(0, 3);
+        break;
+      case 'p':
+        out += d.hour < 12 ? "AM" : "PM";
+        break;
+      case 'w':
+        out += fmt::format("{}", d.weekday);
+        break;
+      case 'u':
+        out += fmt::format("{}", d.weekday == 0 ? 7 : d.weekday);
+        break;
+      case 'U':
+        out += two((d.yearday + 7 - d.weekday) / 7);
+        break;
+      case 'W':
+        out += two((d.yearday + 7 - (d.weekday + 6) % 7) / 7);
+        break;
+      case 'f':
+        out += "000000";
+        break;
+      case 's':
+        out += fmt::format("{}", seconds);
+        break;
+      case 'F':
+        out += fmt::format("{}-{:02}-{:02}", d.year, d.month, d.day);
+        break;
+      case 'T':
+      case 'X':
+        out += fmt::format("{:02}:{:02}:{:02}", d.hour, d.minute, d.second);
+        break;
+      case 'R':
+        out += fmt::format("{:02}:{:02}", d.hour, d.minute);
+        break;
+      case 'D':
+      case 'x':
+        out += fmt::format("{:02}/{:02}/{:02}", d.month, d.day, d.year % 100);
+        break;
+      case 'c':
+        out += fmt::format("{} {} {:2} {:02}:{:02}:{:02} {}", day.substr(0, 3), month.substr(0, 3), d.day, d.hour, d.minute,
+                           d.second, d.year);
+        break;
+      case 'r':
+        out += fmt::format("{:02}:{:02}:{:02} {}", hour12, d.minute, d.second, d.hour < 12 ? "AM" : "PM");
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 't':
+        out += '\t';
+        break;
       case 'z':
-      case 'Z': break;  // Python's now() has no zone
-      case '%': out += '%'; break;
+      case 'Z':
+        break;  // Python's now() has no zone
+      case '%':
+        out += '%';
+        break;
       default:
         out += '%';
         out += what;

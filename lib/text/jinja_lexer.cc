@@ -40,7 +40,8 @@ class Lexer {
 
   std::vector<Lexeme> run() {
     for (std::size_t i = 0, n = 0; i < s_.size(); i += n) {
-      if (char_at(s_, i, n) >= 0xDC80 && n == 1 && static_cast<unsigned char>(s_[i]) >= 0x80) fail(i, "a byte that is not UTF-8, expected UTF-8");
+      if (char_at(s_, i, n) >= 0xDC80 && n == 1 && static_cast<unsigned char>(s_[i]) >= 0x80)
+        fail(i, "a byte that is not UTF-8, expected UTF-8");
     }
     while (pos_ < s_.size()) root();
     push(TokenType::end, s_.size());
@@ -180,7 +181,8 @@ class Lexer {
   void expression(bool block, std::size_t open) {
     std::string brackets;
     for (;;) {
-      if (pos_ >= s_.size()) fail(open, block ? "a tag without an end, expected %}" : "an expression without an end, expected }}");
+      if (pos_ >= s_.size())
+        fail(open, block ? "a tag without an end, expected %}" : "an expression without an end, expected }}");
       if (brackets.empty()) {
         std::size_t end = std::string_view::npos;
         if (block) {
@@ -221,12 +223,14 @@ class Lexer {
     for (const std::string_view two : kTwo) {
       if (at(pos_, two)) text = two;
     }
-    if (text.empty() && std::string_view("+-/*%~[](){}><=.:|,;").find(s_[pos_]) != std::string_view::npos) text = s_.substr(pos_, 1);
+    if (text.empty() && std::string_view("+-/*%~[](){}><=.:|,;").find(s_[pos_]) != std::string_view::npos)
+      text = s_.substr(pos_, 1);
     if (text.empty()) fail(pos_, "a character that begins no token, expected an expression");
     if (text == "(" || text == "[" || text == "{") {
       brackets += text == "(" ? ')' : text == "[" ? ']' : '}';
     } else if (text == ")" || text == "]" || text == "}") {
-      if (brackets.empty() || brackets.back() != text[0]) fail(pos_, fmt::format("an unbalanced '{}', expected a matching bracket", text));
+      if (brackets.empty() || brackets.back() != text[0])
+        fail(pos_, fmt::format("an unbalanced '{}', expected a matching bracket", text));
       brackets.pop_back();
     }
     push(TokenType::op, pos_, std::string(text));
@@ -257,8 +261,9 @@ class Lexer {
     }
     std::size_t end = begin;
     if (base != 10) {
-      const auto ok = base == 16 ? +[](char c) { return digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f'); }
-                                 : base == 8 ? +[](char c) { return c >= '0' && c <= '7'; } : +[](char c) { return c == '0' || c == '1'; };
+      const auto ok = base == 16  ? +[](char c) { return digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f'); }
+                      : base == 8 ? +[](char c) { return c >= '0' && c <= '7'; }
+                                  : +[](char c) { return c == '0' || c == '1'; };
       end = digits(begin + 2, text, ok);
       if (text.empty()) base = 10;
     }
@@ -326,32 +331,56 @@ class Lexer {
       const char* first = s_.data() + i + 1;
       const auto result = std::from_chars(first, first + count, value, 16);
       if (result.ec != std::errc() || result.ptr != first + count) fail(i - 1, "a broken escape, expected hexadecimal digits");
-      if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) fail(i - 1, "an escape that is no character, expected a code point");
+      if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+        fail(i - 1, "an escape that is no character, expected a code point");
       append_utf8(out, value);
       return i + 1 + count;
     };
     switch (s_[i]) {
-      case '\n': return i + 1;
+      case '\n':
+        return i + 1;
       case '\\':
       case '\'':
-      case '"': out += s_[i]; return i + 1;
-      case 'a': out += '\a'; return i + 1;
-      case 'b': out += '\b'; return i + 1;
-      case 'f': out += '\f'; return i + 1;
-      case 'n': out += '\n'; return i + 1;
-      case 'r': out += '\r'; return i + 1;
-      case 't': out += '\t'; return i + 1;
-      case 'v': out += '\v'; return i + 1;
-      case 'x': return hex(2);
-      case 'u': return hex(4);
-      case 'U': return hex(8);
-      case 'N': fail(i - 1, "a named escape \\N, expected \\u");
-      default: break;
+      case '"':
+        out += s_[i];
+        return i + 1;
+      case 'a':
+        out += '\a';
+        return i + 1;
+      case 'b':
+        out += '\b';
+        return i + 1;
+      case 'f':
+        out += '\f';
+        return i + 1;
+      case 'n':
+        out += '\n';
+        return i + 1;
+      case 'r':
+        out += '\r';
+        return i + 1;
+      case 't':
+        out += '\t';
+        return i + 1;
+      case 'v':
+        out += '\v';
+        return i + 1;
+      case 'x':
+        return hex(2);
+      case 'u':
+        return hex(4);
+      case 'U':
+        return hex(8);
+      case 'N':
+        fail(i - 1, "a named escape \\N, expected \\u");
+      default:
+        break;
     }
     if (s_[i] >= '0' && s_[i] <= '7') {
       char32_t value = 0;
       std::size_t end = i;
-      while (end < s_.size() && end < i + 3 && s_[end] >= '0' && s_[end] <= '7') value = value * 8 + static_cast<char32_t>(s_[end++] - '0');
+      while (end < s_.size() && end < i + 3 && s_[end] >= '0' && s_[end] <= '7')
+        value = value * 8 + static_cast<char32_t>(s_[end++] - '0');
       append_utf8(out, value);
       return end;
     }
@@ -372,7 +401,8 @@ class Lexer {
 
 std::vector<Lexeme> tokenize(std::string_view source) {
   if (source.size() > kMaxSource) {
-    throw Error(Code::limit, "chat_template", fmt::format("got a template of {} bytes, expected at most {}", source.size(), kMaxSource));
+    throw Error(Code::limit, "chat_template",
+                fmt::format("got a template of {} bytes, expected at most {}", source.size(), kMaxSource));
   }
   return Lexer(source).run();
 }

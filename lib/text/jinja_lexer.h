@@ -12,7 +12,17 @@
 namespace dsv31::inline v1::text::jinja {
 
 enum class TokenType : std::uint8_t {
-  data, variable_begin, variable_end, block_begin, block_end, name, string, integer, floating, op, end,
+  data,
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,
+  integer,
+  floating,
+  op,
+  end,
 };
 
 struct Lexeme {

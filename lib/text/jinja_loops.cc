@@ -7,8 +7,12 @@ namespace dsv31::inline v1::text::jinja {
 
 void Machine::step_loop(const Instruction& in) {
   switch (in.op) {
-    case Op::for_begin: for_begin(in); return;
-    case Op::for_next: for_next(in); return;
+    case Op::for_begin:
+      for_begin(in);
+      return;
+    case Op::for_next:
+      for_next(in);
+      return;
     case Op::for_gate:
       if (loops_.back().pass == 2) jump(in.a);
       return;
@@ -26,7 +30,9 @@ void Machine::step_loop(const Instruction& in) {
       scope_->set(program_.loop_name, Value(Kind::loop, loop.cell));
       return;
     }
-    case Op::for_ran: loops_.back().ran = true; return;
+    case Op::for_ran:
+      loops_.back().ran = true;
+      return;
     case Op::for_end: {
       const bool ran = loops_.back().ran;
       scope_ = loops_.back().scope;

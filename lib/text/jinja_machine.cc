@@ -67,7 +67,9 @@ void Machine::step(const Instruction& in) {
     const Value b = pop(), a = pop();
     push(function(a, b));
   };
-  const auto arithmetic_of = [&](Arithmetic op) { binary([&](const Value& a, const Value& b) { return arithmetic(context_, op, a, b); }); };
+  const auto arithmetic_of = [&](Arithmetic op) {
+    binary([&](const Value& a, const Value& b) { return arithmetic(context_, op, a, b); });
+  };
   const auto top_items = [&](std::int32_t n) {
     const auto begin = stack_.end() - n;
     std::vector<Value> items(std::make_move_iterator(begin), std::make_move_iterator(stack_.end()));
@@ -75,41 +77,81 @@ void Machine::step(const Instruction& in) {
     return items;
   };
   switch (in.op) {
-    case Op::constant: push(program_.constants[static_cast<std::size_t>(in.a)]); return;
-    case Op::push_undefined: push(Value::undefined(Lack::element)); return;
+    case Op::constant:
+      push(program_.constants[static_cast<std::size_t>(in.a)]);
+      return;
+    case Op::push_undefined:
+      push(Value::undefined(Lack::element));
+      return;
     case Op::load: {
       const Value* v = lookup(in.a);
       push(v ? *v : Value::undefined(Lack::name, in.a));
       return;
     }
-    case Op::store: store(in.a, pop()); return;
-    case Op::store_attribute: store_attribute(in); return;
+    case Op::store:
+      store(in.a, pop());
+      return;
+    case Op::store_attribute:
+      store_attribute(in);
+      return;
     case Op::attribute: {
       const Value object = pop();
       push(get_attribute(context_, object, program_.names[static_cast<std::size_t>(in.a)], in.a));
       return;
     }
-    case Op::item: binary([&](const Value& a, const Value& b) { return get_item(context_, a, b); }); return;
+    case Op::item:
+      binary([&](const Value& a, const Value& b) { return get_item(context_, a, b); });
+      return;
     case Op::slice: {
       const Value step = pop(), stop = pop(), start = pop(), object = pop();
       push(get_slice(context_, object, start, stop, step));
       return;
     }
-    case Op::pop: pop(); return;
-    case Op::unpack: unpack(in.a); return;
-    case Op::make_list: push(budget_.list(top_items(in.a))); return;
-    case Op::make_tuple: push(budget_.list(top_items(in.a), Flavour::tuple)); return;
-    case Op::make_dict: make_dict(in.a); return;
-    case Op::unary_not: push(Value::boolean(!truth(pop()))); return;
-    case Op::negate: push(signed_value(context_, pop(), true)); return;
-    case Op::plus: push(signed_value(context_, pop(), false)); return;
-    case Op::add: binary([&](const Value& a, const Value& b) { return add(context_, a, b); }); return;
-    case Op::subtract: arithmetic_of(Arithmetic::subtract); return;
-    case Op::multiply: arithmetic_of(Arithmetic::multiply); return;
-    case Op::divide: arithmetic_of(Arithmetic::divide); return;
-    case Op::floor_divide: arithmetic_of(Arithmetic::floor_divide); return;
-    case Op::modulo: arithmetic_of(Arithmetic::modulo); return;
-    case Op::power: arithmetic_of(Arithmetic::power); return;
+    case Op::pop:
+      pop();
+      return;
+    case Op::unpack:
+      unpack(in.a);
+      return;
+    case Op::make_list:
+      push(budget_.list(top_items(in.a)));
+      return;
+    case Op::make_tuple:
+      push(budget_.list(top_items(in.a), Flavour::tuple));
+      return;
+    case Op::make_dict:
+      make_dict(in.a);
+      return;
+    case Op::unary_not:
+      push(Value::boolean(!truth(pop())));
+      return;
+    case Op::negate:
+      push(signed_value(context_, pop(), true));
+      return;
+    case Op::plus:
+      push(signed_value(context_, pop(), false));
+      return;
+    case Op::add:
+      binary([&](const Value& a, const Value& b) { return add(context_, a, b); });
+      return;
+    case Op::subtract:
+      arithmetic_of(Arithmetic::subtract);
+      return;
+    case Op::multiply:
+      arithmetic_of(Arithmetic::multiply);
+      return;
+    case Op::divide:
+      arithmetic_of(Arithmetic::divide);
+      return;
+    case Op::floor_divide:
+      arithmetic_of(Arithmetic::floor_divide);
+      return;
+    case Op::modulo:
+      arithmetic_of(Arithmetic::modulo);
+      return;
+    case Op::power:
+      arithmetic_of(Arithmetic::power);
+      return;
     case Op::concat: {
       const std::vector<Value> items = top_items(in.a);
       push(concat(context_, items));
@@ -129,7 +171,9 @@ void Machine::step(const Instruction& in) {
       }
       return;
     }
-    case Op::jump: jump(in.a); return;
+    case Op::jump:
+      jump(in.a);
+      return;
     case Op::jump_if_false:
       if (!truth(pop())) jump(in.a);
       return;
@@ -141,21 +185,36 @@ void Machine::step(const Instruction& in) {
         pop();
       }
       return;
-    case Op::call: call(program_.shapes[static_cast<std::size_t>(in.a)]); return;
+    case Op::call:
+      call(program_.shapes[static_cast<std::size_t>(in.a)]);
+      return;
     case Op::filter:
-    case Op::test: call_native(in); return;
-    case Op::missing: refuse(program_.constants[static_cast<std::size_t>(in.a)].text().bytes(), static_cast<Code>(in.b));
+    case Op::test:
+      call_native(in);
+      return;
+    case Op::missing:
+      refuse(program_.constants[static_cast<std::size_t>(in.a)].text().bytes(), static_cast<Code>(in.b));
     case Op::print: {
       const Value v = pop();
       if (in.flags & kPrintString) need_string(v, "the result of a filter block");
       print(v);
       return;
     }
-    case Op::print_constant: print(program_.constants[static_cast<std::size_t>(in.a)]); return;
-    case Op::push_scope: push_scope(); return;
-    case Op::pop_scope: scope_ = scope_->parent; return;
-    case Op::begin_capture: captures_.emplace_back(); return;
-    case Op::end_capture: end_capture(); return;
+    case Op::print_constant:
+      print(program_.constants[static_cast<std::size_t>(in.a)]);
+      return;
+    case Op::push_scope:
+      push_scope();
+      return;
+    case Op::pop_scope:
+      scope_ = scope_->parent;
+      return;
+    case Op::begin_capture:
+      captures_.emplace_back();
+      return;
+    case Op::end_capture:
+      end_capture();
+      return;
     case Op::make_macro: {
       auto cell = std::make_shared<MacroCell>();
       cell->function = in.a;
@@ -185,7 +244,8 @@ void Machine::step(const Instruction& in) {
       scope_ = std::move(frames_.back().scope);
       frames_.pop_back();
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -257,14 +317,26 @@ bool Machine::compare(Comparison how, const Value& a, const Value& b) {
     if (b.is(Kind::undefined)) use_undefined(context_, b);
   };
   switch (how) {
-    case Comparison::eq: return budget_.equal(a, b);
-    case Comparison::ne: return !budget_.equal(a, b);
-    case Comparison::lt: ordered(); return budget_.less(a, b);
-    case Comparison::le: ordered(); return budget_.less(a, b) || budget_.equal(a, b);
-    case Comparison::gt: ordered(); return budget_.less(b, a);
-    case Comparison::ge: ordered(); return budget_.less(b, a) || budget_.equal(a, b);
-    case Comparison::in: return contains(context_, b, a);
-    case Comparison::not_in: return !contains(context_, b, a);
+    case Comparison::eq:
+      return budget_.equal(a, b);
+    case Comparison::ne:
+      return !budget_.equal(a, b);
+    case Comparison::lt:
+      ordered();
+      return budget_.less(a, b);
+    case Comparison::le:
+      ordered();
+      return budget_.less(a, b) || budget_.equal(a, b);
+    case Comparison::gt:
+      ordered();
+      return budget_.less(b, a);
+    case Comparison::ge:
+      ordered();
+      return budget_.less(b, a) || budget_.equal(a, b);
+    case Comparison::in:
+      return contains(context_, b, a);
+    case Comparison::not_in:
+      return !contains(context_, b, a);
   }
   return false;
 }
@@ -272,7 +344,8 @@ bool Machine::compare(Comparison how, const Value& a, const Value& b) {
 void Machine::unpack(std::int32_t count) {
   const Value v = pop();
   std::vector<Value> items = items_of(context_, v, "an assignment to several names");
-  if (static_cast<std::int64_t>(items.size()) != count) refuse(fmt::format("got {} values to unpack, expected {}", items.size(), count));
+  if (static_cast<std::int64_t>(items.size()) != count)
+    refuse(fmt::format("got {} values to unpack, expected {}", items.size(), count));
   for (auto item = items.rbegin(); item != items.rend(); ++item) push(std::move(*item));
 }
 
@@ -287,7 +360,8 @@ void Machine::make_dict(std::int32_t count) {
 void Machine::store_attribute(const Instruction& in) {
   Value value = pop();
   const Value* target = lookup(in.a);
-  if (!target || !target->is(Kind::name_space)) refuse("got an assignment to an attribute of no namespace, expected namespace(...)");
+  if (!target || !target->is(Kind::name_space))
+    refuse("got an assignment to an attribute of no namespace, expected namespace(...)");
   NamespaceCell& cell = target->as<NamespaceCell>();
   const std::string& name = program_.names[static_cast<std::size_t>(in.b)];
   if (Value* old = cell.find(name)) {
@@ -334,7 +408,8 @@ void Machine::call(const CallShape& shape) {
   const Value callee = pop();
   if (shape.caller) g.named.emplace_back("caller", pop());
   switch (callee.kind()) {
-    case Kind::undefined: use_undefined(context_, callee);
+    case Kind::undefined:
+      use_undefined(context_, callee);
     case Kind::macro: {
       const MacroCell& macro = callee.as<MacroCell>();
       enter(macro.function, closure(macro.scope, macro.at_top), 0);
@@ -369,7 +444,8 @@ void Machine::call(const CallShape& shape) {
       joiner.used = true;
       return;
     }
-    default: refuse(fmt::format("got a call of a {}, expected a function", type_name(callee)));
+    default:
+      refuse(fmt::format("got a call of a {}, expected a function", type_name(callee)));
   }
 }
 
@@ -425,13 +501,15 @@ void Machine::bind(const Function& function, std::span<const Value> positional, 
     }
     scope_->variables.emplace_back(program_.kwargs_name, budget_.dict(std::move(rest)));
   } else if (static_cast<std::size_t>(__builtin_popcountll(taken)) != named.size()) {
-    refuse(fmt::format("got a named argument that the macro '{}' does not take, expected its parameters", function.name.substr(0, 40)));
+    refuse(fmt::format("got a named argument that the macro '{}' does not take, expected its parameters",
+                       function.name.substr(0, 40)));
   }
   if (function.uses_varargs) {
     const auto rest = positional.subspan(std::min(count, positional.size()));
     scope_->variables.emplace_back(program_.varargs_name, budget_.list({rest.begin(), rest.end()}, Flavour::tuple));
   } else if (positional.size() > count) {
-    refuse(fmt::format("got {} arguments for the macro '{}', expected at most {}", positional.size(), function.name.substr(0, 40), count));
+    refuse(fmt::format("got {} arguments for the macro '{}', expected at most {}", positional.size(), function.name.substr(0, 40),
+                       count));
   }
 }
 

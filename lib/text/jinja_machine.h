@@ -32,8 +32,8 @@ class Machine {
     const Value* find(std::int32_t name) const;
   };
 
-  // A running `for`. A loop whose body reads `loop` and that has a condition goes over its items twice, so that it knows its length:
-  // pass 1 collects, pass 2 runs the body. Any other loop makes one pass, 0.
+  // A running `for`. A loop whose body reads `loop` and that has a condition goes over its items twice, so that it knows its
+  // length: pass 1 collects, pass 2 runs the body. Any other loop makes one pass, 0.
   struct Loop {
     std::shared_ptr<ListCell> source;
     std::size_t index = 0;

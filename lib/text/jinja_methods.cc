@@ -292,7 +292,8 @@ Value cased_method(Context& c, const Value& self, Arguments& a, char how) {
   for (std::size_t i = 0; i < s.size(); i += n) {
     const char32_t ch = char_at(s, i, n);
     const bool upper = is_upper(ch) || is_title(ch), lower = is_lower(ch);
-    if (how == 'l' ? upper : how == 'u' ? lower || is_title(ch) : (upper && previous) || (lower && !previous)) return Value::boolean(false);
+    if (how == 'l' ? upper : how == 'u' ? lower || is_title(ch) : (upper && previous) || (lower && !previous))
+      return Value::boolean(false);
     previous = upper || lower;
     any = any || previous;
   }

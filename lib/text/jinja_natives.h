@@ -36,7 +36,6 @@ class Arguments {
   std::int64_t need_whole(std::size_t index, std::string_view name);
   void done() const;  // no argument is left over
 
-
  private:
   std::string_view callee_;
   std::span<const Value> positional_;
@@ -54,7 +53,8 @@ struct Context {
   const std::vector<std::string>& names;  // of undefined values, for messages
 };
 
-// Throws for an operation on an undefined value: format where the template names what cannot exist, argument where the data lacks it.
+// Throws for an operation on an undefined value: format where the template names what cannot exist, argument where the data lacks
+// it.
 [[noreturn]] void use_undefined(const Context& context, const Value& v);
 
 using Filter = Value (*)(Context&, const Value& input, Arguments&);

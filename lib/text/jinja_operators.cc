@@ -62,7 +62,8 @@ Value power(const Value& a, const Value& b) {
   if (x == 0 && y < 0) refuse("got zero to a negative power, expected another base");
   if (x < 0 && y != std::floor(y)) refuse("got a negative number to a fractional power, expected a real result");
   const double result = std::pow(x, y);
-  if (std::isinf(result) && std::isfinite(x) && std::isfinite(y)) refuse("got a power beyond the range of numbers, expected a smaller one");
+  if (std::isinf(result) && std::isfinite(x) && std::isfinite(y))
+    refuse("got a power beyond the range of numbers, expected a smaller one");
   return Value::floating(result);
 }
 
@@ -99,10 +100,14 @@ void use_undefined(const Context& context, const Value& v) {
     name = " '" + context.names[static_cast<std::size_t>(v.lack_name())].substr(0, 40) + "'";
   }
   switch (v.lack()) {
-    case Lack::name: refuse(fmt::format("got the undefined variable{}, expected one that is set", name), Code::format);
-    case Lack::unsafe: refuse(fmt::format("got the attribute{}, which templates may not use, expected plain data", name), Code::format);
-    case Lack::attribute: refuse(fmt::format("got no attribute{}, expected data that has it", name));
-    case Lack::element: break;
+    case Lack::name:
+      refuse(fmt::format("got the undefined variable{}, expected one that is set", name), Code::format);
+    case Lack::unsafe:
+      refuse(fmt::format("got the attribute{}, which templates may not use, expected plain data", name), Code::format);
+    case Lack::attribute:
+      refuse(fmt::format("got no attribute{}, expected data that has it", name));
+    case Lack::element:
+      break;
   }
   refuse("got an undefined value, expected an element that exists");
 }
@@ -165,14 +170,16 @@ Value arithmetic(Context& context, Arithmetic op, const Value& a, const Value& b
     case Arithmetic::multiply:
       if (whole) return whole_result(Whole::multiply, a.as_int(), b.as_int());
       return Value::floating(a.as_double() * b.as_double());
-    case Arithmetic::divide: return Value::floating(a.as_double() / b.as_double());
+    case Arithmetic::divide:
+      return Value::floating(a.as_double() / b.as_double());
     case Arithmetic::floor_divide:
       if (whole) return Value::integer(floor_divide(a.as_int(), b.as_int()));
       return Value::floating(std::floor((a.as_double() - float_modulo(a.as_double(), b.as_double())) / b.as_double() + 0.5));
     case Arithmetic::modulo:
       if (whole) return Value::integer(floor_modulo(a.as_int(), b.as_int()));
       return Value::floating(float_modulo(a.as_double(), b.as_double()));
-    case Arithmetic::power: return power(a, b);
+    case Arithmetic::power:
+      return power(a, b);
   }
   return {};
 }
@@ -186,7 +193,8 @@ Value signed_value(Context& context, const Value& a, bool minus) {
 
 bool contains(Context& context, const Value& container, const Value& item) {
   switch (container.kind()) {
-    case Kind::undefined: return false;
+    case Kind::undefined:
+      return false;
     case Kind::string:
       if (item.is(Kind::undefined)) use_undefined(context, item);
       if (!item.is(Kind::string)) refuse(fmt::format("got {} in str, expected a string in a string", type_name(item)));
@@ -206,7 +214,8 @@ bool contains(Context& context, const Value& container, const Value& item) {
       if (list.failure) throw Fault(*list.failure);
       return false;
     }
-    default: refuse(fmt::format("got a search in {}, expected a string, list or dict", type_name(container)));
+    default:
+      refuse(fmt::format("got a search in {}, expected a string, list or dict", type_name(container)));
   }
 }
 
@@ -229,8 +238,10 @@ std::vector<Value> characters(Context& context, const Text& text) {
 
 std::vector<Value> items_of(Context& context, const Value& v, std::string_view what) {
   switch (v.kind()) {
-    case Kind::undefined: return {};
-    case Kind::string: return characters(context, v.text());
+    case Kind::undefined:
+      return {};
+    case Kind::string:
+      return characters(context, v.text());
     case Kind::dict: {
       std::vector<Value> keys;
       context.budget.spend(static_cast<std::int64_t>(v.dict().items.size()));
@@ -246,7 +257,8 @@ std::vector<Value> items_of(Context& context, const Value& v, std::string_view w
       if (list.failure) throw Fault(*list.failure);
       return rest;
     }
-    default: refuse(fmt::format("got a {} in {}, expected something to go through", type_name(v), what));
+    default:
+      refuse(fmt::format("got a {} in {}, expected something to go through", type_name(v), what));
   }
 }
 
@@ -258,16 +270,20 @@ Value generator(Context& context, std::vector<Value> items, std::shared_ptr<cons
 
 std::int64_t length_of(Context& context, const Value& v) {
   switch (v.kind()) {
-    case Kind::undefined: return 0;
+    case Kind::undefined:
+      return 0;
     case Kind::string:
       context.budget.spend(static_cast<std::int64_t>(v.text().size() / 64));
       return static_cast<std::int64_t>(v.text().length());
-    case Kind::dict: return static_cast<std::int64_t>(v.dict().items.size());
-    case Kind::loop: return static_cast<std::int64_t>(v.as<LoopCell>().source->items.size());
+    case Kind::dict:
+      return static_cast<std::int64_t>(v.dict().items.size());
+    case Kind::loop:
+      return static_cast<std::int64_t>(v.as<LoopCell>().source->items.size());
     case Kind::list:
       if (v.list().flavour != Flavour::generator) return static_cast<std::int64_t>(v.list().items.size());
       [[fallthrough]];
-    default: refuse(fmt::format("got the length of a {}, expected a string, list or dict", type_name(v)));
+    default:
+      refuse(fmt::format("got the length of a {}, expected a string, list or dict", type_name(v)));
   }
 }
 

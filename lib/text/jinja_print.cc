@@ -66,15 +66,28 @@ void repr_pairs(Budget& budget, Text& out, const DictCell::Items& items, int dep
 
 void repr_list(Budget& budget, Text& out, const ListCell& list, int depth) {
   switch (list.flavour) {
-    case Flavour::list: out.append("[", false); break;
-    case Flavour::tuple: out.append("(", false); break;
-    case Flavour::keys: out.append("dict_keys([", false); break;
-    case Flavour::values: out.append("dict_values([", false); break;
-    case Flavour::items: out.append("dict_items([", false); break;
-    case Flavour::generator: out.append("<generator object>", false); return;
+    case Flavour::list:
+      out.append("[", false);
+      break;
+    case Flavour::tuple:
+      out.append("(", false);
+      break;
+    case Flavour::keys:
+      out.append("dict_keys([", false);
+      break;
+    case Flavour::values:
+      out.append("dict_values([", false);
+      break;
+    case Flavour::items:
+      out.append("dict_items([", false);
+      break;
+    case Flavour::generator:
+      out.append("<generator object>", false);
+      return;
     case Flavour::range: {
       const auto& [start, stop, step] = list.range;
-      out.append(step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step), false);
+      out.append(step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step),
+                 false);
       return;
     }
   }
@@ -93,17 +106,29 @@ void repr(Budget& budget, Text& out, const Value& v, int depth) {
   budget.check_depth(depth);
   budget.grow(out, 0);
   switch (v.kind()) {
-    case Kind::undefined: out.append("Undefined", false); return;
-    case Kind::none: out.append("None", false); return;
-    case Kind::boolean: out.append(v.as_int() ? "True" : "False", false); return;
-    case Kind::integer: out.append(fmt::format("{}", v.as_int()), false); return;
-    case Kind::floating: out.append(v.cell() ? v.text().bytes() : repr_float(v.as_double()), false); return;
+    case Kind::undefined:
+      out.append("Undefined", false);
+      return;
+    case Kind::none:
+      out.append("None", false);
+      return;
+    case Kind::boolean:
+      out.append(v.as_int() ? "True" : "False", false);
+      return;
+    case Kind::integer:
+      out.append(fmt::format("{}", v.as_int()), false);
+      return;
+    case Kind::floating:
+      out.append(v.cell() ? v.text().bytes() : repr_float(v.as_double()), false);
+      return;
     case Kind::string:
       if (v.markup()) out.append("Markup(", false);
       repr_text(budget, out, v.text());
       if (v.markup()) out.append(")", false);
       return;
-    case Kind::list: repr_list(budget, out, v.list(), depth + 1); return;
+    case Kind::list:
+      repr_list(budget, out, v.list(), depth + 1);
+      return;
     case Kind::dict:
       if (v.dict().source.is(Kind::string)) {
         out.append(v.dict().source.text());
@@ -116,7 +141,9 @@ void repr(Budget& budget, Text& out, const Value& v, int depth) {
       repr_pairs(budget, out, v.as<NamespaceCell>().items, depth + 1);
       out.append(">", false);
       return;
-    default: out.append(fmt::format("<{}>", type_name(v)), false); return;
+    default:
+      out.append(fmt::format("<{}>", type_name(v)), false);
+      return;
   }
 }
 
@@ -131,13 +158,27 @@ void json_text(Budget& budget, Text& out, const Text& text, bool ensure_ascii) {
     out.append(text, plain, i);
     std::string escaped;
     switch (c) {
-      case '"': escaped = "\\\""; break;
-      case '\\': escaped = "\\\\"; break;
-      case '\n': escaped = "\\n"; break;
-      case '\r': escaped = "\\r"; break;
-      case '\t': escaped = "\\t"; break;
-      case '\b': escaped = "\\b"; break;
-      case '\f': escaped = "\\f"; break;
+      case '"':
+        escaped = "\\\"";
+        break;
+      case '\\':
+        escaped = "\\\\";
+        break;
+      case '\n':
+        escaped = "\\n";
+        break;
+      case '\r':
+        escaped = "\\r";
+        break;
+      case '\t':
+        escaped = "\\t";
+        break;
+      case '\b':
+        escaped = "\\b";
+        break;
+      case '\f':
+        escaped = "\\f";
+        break;
       default:
         escaped = c < 0x10000 ? fmt::format("\\u{:04x}", static_cast<unsigned>(c))
                               : fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((static_cast<unsigned>(c) - 0x10000) >> 10),
@@ -158,19 +199,32 @@ class JsonWriter {
     budget_.spend(1);
     budget_.grow(out_, 0);
     switch (v.kind()) {
-      case Kind::none: put("null"); return;
-      case Kind::boolean: put(v.as_int() ? "true" : "false"); return;
-      case Kind::integer: put(fmt::format("{}", v.as_int())); return;
-      case Kind::floating: put(v.cell() ? v.text().bytes() : number(v.as_double())); return;
-      case Kind::string: json_text(budget_, out_, v.text(), style_.ensure_ascii); return;
+      case Kind::none:
+        put("null");
+        return;
+      case Kind::boolean:
+        put(v.as_int() ? "true" : "false");
+        return;
+      case Kind::integer:
+        put(fmt::format("{}", v.as_int()));
+        return;
+      case Kind::floating:
+        put(v.cell() ? v.text().bytes() : number(v.as_double()));
+        return;
+      case Kind::string:
+        json_text(budget_, out_, v.text(), style_.ensure_ascii);
+        return;
       case Kind::list:
         if (v.list().flavour == Flavour::list || v.list().flavour == Flavour::tuple) {
           array(v.list().items, depth);
           return;
         }
         break;
-      case Kind::dict: object(v.dict().items, depth); return;
-      default: break;
+      case Kind::dict:
+        object(v.dict().items, depth);
+        return;
+      default:
+        break;
     }
     refuse(fmt::format("got a value of type {} in tojson, expected one that JSON has", type_name(v)));
   }
@@ -219,12 +273,23 @@ class JsonWriter {
   }
   void key(const Value& k) {
     switch (k.kind()) {
-      case Kind::string: json_text(budget_, out_, k.text(), style_.ensure_ascii); return;
-      case Kind::none: put("\"null\""); return;
-      case Kind::boolean: put(k.as_int() ? "\"true\"" : "\"false\""); return;
-      case Kind::integer: put(fmt::format("\"{}\"", k.as_int())); return;
-      case Kind::floating: put('"' + number(k.as_double()) + '"'); return;
-      default: refuse(fmt::format("got a key of type {} in tojson, expected a string", type_name(k)));
+      case Kind::string:
+        json_text(budget_, out_, k.text(), style_.ensure_ascii);
+        return;
+      case Kind::none:
+        put("\"null\"");
+        return;
+      case Kind::boolean:
+        put(k.as_int() ? "\"true\"" : "\"false\"");
+        return;
+      case Kind::integer:
+        put(fmt::format("\"{}\"", k.as_int()));
+        return;
+      case Kind::floating:
+        put('"' + number(k.as_double()) + '"');
+        return;
+      default:
+        refuse(fmt::format("got a key of type {} in tojson, expected a string", type_name(k)));
     }
   }
 
@@ -287,7 +352,9 @@ Text str(Budget& budget, const Value& v) {
   return out;
 }
 
-void append_json(Budget& budget, Text& out, const Value& v, const JsonStyle& style) { JsonWriter(budget, out, style).write(v, 0); }
+void append_json(Budget& budget, Text& out, const Value& v, const JsonStyle& style) {
+  JsonWriter(budget, out, style).write(v, 0);
+}
 
 Text escape_html(Budget& budget, const Text& text) {
   budget.room(text.size());
@@ -297,12 +364,23 @@ Text escape_html(Budget& budget, const Text& text) {
   for (std::size_t i = 0; i < s.size(); ++i) {
     const char* entity = nullptr;
     switch (s[i]) {
-      case '&': entity = "&amp;"; break;
-      case '<': entity = "&lt;"; break;
-      case '>': entity = "&gt;"; break;
-      case '\'': entity = "&#39;"; break;
-      case '"': entity = "&#34;"; break;
-      default: continue;
+      case '&':
+        entity = "&amp;";
+        break;
+      case '<':
+        entity = "&lt;";
+        break;
+      case '>':
+        entity = "&gt;";
+        break;
+      case '\'':
+        entity = "&#39;";
+        break;
+      case '"':
+        entity = "&#34;";
+        break;
+      default:
+        continue;
     }
     out.append(text, plain, i);
     out.append_for(entity, text, i, i + 1);

@@ -19,8 +19,8 @@ Text str(Budget& budget, const Value& v);  // str(v)
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  bool pretty = false;         // an indent is given
-  Text indent;                 // of one level
+  bool pretty = false;  // an indent is given
+  Text indent;          // of one level
   Text item_separator{", ", false}, key_separator{": ", false};
 };
 void append_json(Budget& budget, Text& out, const Value& v, const JsonStyle& style);

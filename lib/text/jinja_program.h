@@ -1,8 +1,8 @@
 // A compiled template: code for the stack machine in jinja_machine.h.
 //
 // Compiling to flat code instead of walking a tree keeps the machine's C++ stack the same for every template: nesting lives in
-// vectors whose sizes are limits, and a step of fuel is an instruction. Jumps are relative, so a piece of code can be moved, which
-// is how "a if c else b" is put in the order c, a, b.
+// vectors whose sizes are limits, and a step of fuel is an instruction. Jumps are relative, so a piece of code can be moved,
+// which is how "a if c else b" is put in the order c, a, b.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,29 @@
 namespace dsv31::inline v1::text::jinja {
 
 enum class Op : std::uint8_t {
-  constant,        // push constants[a]
+  constant,  // push constants[a]
   push_undefined,
-  load,            // push the variable names[a]
-  store,           // pop into it, in the current scope
-  store_attribute, // pop into attribute names[b] of the namespace in variable names[a]
-  attribute,       // pop x, push x.names[a]
-  item,            // pop key, x; push x[key]
-  slice,           // pop step, stop, start, x; push x[start:stop:step]
+  load,             // push the variable names[a]
+  store,            // pop into it, in the current scope
+  store_attribute,  // pop into attribute names[b] of the namespace in variable names[a]
+  attribute,        // pop x, push x.names[a]
+  item,             // pop key, x; push x[key]
+  slice,            // pop step, stop, start, x; push x[start:stop:step]
   pop,
-  unpack,          // pop a sequence of exactly a items, push them last to first
-  make_list, make_tuple,  // of the a topmost
-  make_dict,       // of a key-value pairs
-  unary_not, negate, plus,
-  add, subtract, multiply, divide, floor_divide, modulo, power,
+  unpack,  // pop a sequence of exactly a items, push them last to first
+  make_list,
+  make_tuple,  // of the a topmost
+  make_dict,   // of a key-value pairs
+  unary_not,
+  negate,
+  plus,
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
   concat,          // the a topmost as strings
   compare,         // pop y, x; push x <Comparison a> y
   chain,           // the same inside a < b < c: false: push it and jump by b; true: push y
@@ -43,20 +52,23 @@ enum class Op : std::uint8_t {
   missing,         // run time error: filter or test constants[a] does not exist
   print,           // pop to the output
   print_constant,  // constants[a] to the output
-  push_scope, pop_scope,
-  begin_capture, end_capture,  // output into a string, which is pushed
-  make_macro,      // push functions[a] closed over the current scope
-  call_loop,       // pop an iterable, run functions[a], a recursive loop, over it, push the text
+  push_scope,
+  pop_scope,
+  begin_capture,
+  end_capture,       // output into a string, which is pushed
+  make_macro,        // push functions[a] closed over the current scope
+  call_loop,         // pop an iterable, run functions[a], a recursive loop, over it, push the text
   default_argument,  // parameter names[a] was given: jump by b
   do_return,
-  for_begin,       // pop the iterable; flags below
-  for_next,        // push the next item in a new scope; past the end: jump by a
-  for_gate,        // second pass over items that passed the condition: jump by a
-  for_test,        // pop the condition; not for this pass: jump by a
-  for_body,        // the body runs: `loop` gets its value
-  for_ran,         // the body ran to its end, so the else part will not
-  for_end,         // leave the loop; jump by a (over else) after for_ran
-  for_break, for_continue,  // drop what the body had open, jump by a
+  for_begin,  // pop the iterable; flags below
+  for_next,   // push the next item in a new scope; past the end: jump by a
+  for_gate,   // second pass over items that passed the condition: jump by a
+  for_test,   // pop the condition; not for this pass: jump by a
+  for_body,   // the body runs: `loop` gets its value
+  for_ran,    // the body ran to its end, so the else part will not
+  for_end,    // leave the loop; jump by a (over else) after for_ran
+  for_break,
+  for_continue,  // drop what the body had open, jump by a
 };
 
 inline constexpr std::uint8_t kPrintString = 1;    // print: of a filter block, whose result must be a string

@@ -20,19 +20,25 @@ void Compiler::template_body() {
   for (;;) {
     const Lexeme& token = next();
     switch (token.type) {
-      case TokenType::data: emit(Op::print_constant, token, text_constant(token.text)); break;
+      case TokenType::data:
+        emit(Op::print_constant, token, text_constant(token.text));
+        break;
       case TokenType::variable_begin:
         tuple();
         if (peek().type != TokenType::variable_end) unexpected("'}}'");
         next();
         emit(Op::print, token);
         break;
-      case TokenType::block_begin: tag(); break;
+      case TokenType::block_begin:
+        tag();
+        break;
       case TokenType::end:
-        if (!blocks_.empty()) fail(*blocks_.back().at, fmt::format("got no end of the {} block, expected its end tag", blocks_.back().at->text));
+        if (!blocks_.empty())
+          fail(*blocks_.back().at, fmt::format("got no end of the {} block, expected its end tag", blocks_.back().at->text));
         emit(Op::do_return, token);
         return;
-      default: fail(token, fmt::format("got {}, expected text or a tag", describe(token)));
+      default:
+        fail(token, fmt::format("got {}, expected text or a tag", describe(token)));
     }
   }
 }
@@ -70,10 +76,13 @@ void Compiler::tag() {
     end_of_tag();
   } else {
     for (const std::string_view known : {"include", "import", "from", "extends", "block", "autoescape"}) {
-      if (tag == known) fail(name, fmt::format("got the tag '{}', expected a template that stands alone", tag), Code::unsupported);
+      if (tag == known)
+        fail(name, fmt::format("got the tag '{}', expected a template that stands alone", tag), Code::unsupported);
     }
     for (const std::string_view known : {"do", "trans", "pluralize", "debug"}) {
-      if (tag == known) fail(name, fmt::format("got the tag '{}' of a jinja2 extension, expected tags of plain templates", tag), Code::unsupported);
+      if (tag == known)
+        fail(name, fmt::format("got the tag '{}' of a jinja2 extension, expected tags of plain templates", tag),
+             Code::unsupported);
     }
     fail(name, fmt::format("got the unknown tag '{}', expected one of jinja2's", tag.substr(0, 40)));
   }
@@ -115,7 +124,8 @@ void Compiler::tag_elif(bool is_else) {
     emit(Op::push_scope, at);
     return;
   }
-  if (blocks_.back().kind != Block::Kind::if_) fail(at, fmt::format("got '{}' inside '{}', expected its end tag", at.text, blocks_.back().at->text));
+  if (blocks_.back().kind != Block::Kind::if_)
+    fail(at, fmt::format("got '{}' inside '{}', expected its end tag", at.text, blocks_.back().at->text));
   const std::size_t jump = emit(Op::jump, at);
   blocks_.back().ends.push_back(jump);
   patch(blocks_.back().next);
@@ -331,9 +341,11 @@ void Compiler::tag_print() {
 void Compiler::end_tag(const Lexeme& name) {
   using BlockKind = Block::Kind;
   static constexpr std::pair<std::string_view, BlockKind> kEnds[] = {
-      {"endif", BlockKind::if_},       {"endif", BlockKind::if_else},     {"endfor", BlockKind::for_},   {"endfor", BlockKind::for_else},
-      {"endmacro", BlockKind::macro},  {"endcall", BlockKind::call},      {"endset", BlockKind::set},    {"endfilter", BlockKind::filter},
-      {"endwith", BlockKind::with},    {"endgeneration", BlockKind::generation},
+      {"endif", BlockKind::if_},      {"endif", BlockKind::if_else},
+      {"endfor", BlockKind::for_},    {"endfor", BlockKind::for_else},
+      {"endmacro", BlockKind::macro}, {"endcall", BlockKind::call},
+      {"endset", BlockKind::set},     {"endfilter", BlockKind::filter},
+      {"endwith", BlockKind::with},   {"endgeneration", BlockKind::generation},
   };
   const bool known = std::any_of(std::begin(kEnds), std::end(kEnds), [&](const auto& end) { return end.first == name.text; });
   if (!known) fail(name, fmt::format("got the unknown tag '{}', expected one of jinja2's", name.text.substr(0, 40)));
@@ -347,7 +359,9 @@ void Compiler::end_tag(const Lexeme& name) {
   Block block = std::move(blocks_.back());
   blocks_.pop_back();
   switch (block.kind) {
-    case BlockKind::if_: patch(block.next); [[fallthrough]];
+    case BlockKind::if_:
+      patch(block.next);
+      [[fallthrough]];
     case BlockKind::if_else:
       for (const std::size_t jump : block.ends) patch(jump);
       break;
@@ -381,7 +395,9 @@ void Compiler::end_tag(const Lexeme& name) {
       if (block.kind == BlockKind::filter) program_.code[emit(Op::print, name)].flags = kPrintString;
       break;
     case BlockKind::with:
-    case BlockKind::generation: emit(Op::pop_scope, name); break;
+    case BlockKind::generation:
+      emit(Op::pop_scope, name);
+      break;
   }
 }
 
@@ -410,7 +426,9 @@ void Compiler::fail(const Lexeme& at, std::string_view what, Code code) const {
   template_error(static_cast<int>(code), at.line, at.column, what);
 }
 
-void Compiler::unexpected(std::string_view expected) const { fail(peek(), fmt::format("got {}, expected {}", describe(peek()), expected)); }
+void Compiler::unexpected(std::string_view expected) const {
+  fail(peek(), fmt::format("got {}, expected {}", describe(peek()), expected));
+}
 
 void Compiler::deeper(const Lexeme& at) const {
   fail(at, fmt::format("got a nesting deeper than {}, expected at most that", depth_limit_), Code::limit);
@@ -418,17 +436,27 @@ void Compiler::deeper(const Lexeme& at) const {
 
 std::string Compiler::describe(const Lexeme& token) {
   switch (token.type) {
-    case TokenType::data: return "text";
-    case TokenType::variable_begin: return "'{{'";
-    case TokenType::variable_end: return "'}}'";
-    case TokenType::block_begin: return "'{%'";
-    case TokenType::block_end: return "'%}'";
-    case TokenType::name: return fmt::format("the name '{}'", std::string_view(token.text).substr(0, 40));
-    case TokenType::string: return "a string";
+    case TokenType::data:
+      return "text";
+    case TokenType::variable_begin:
+      return "'{{'";
+    case TokenType::variable_end:
+      return "'}}'";
+    case TokenType::block_begin:
+      return "'{%'";
+    case TokenType::block_end:
+      return "'%}'";
+    case TokenType::name:
+      return fmt::format("the name '{}'", std::string_view(token.text).substr(0, 40));
+    case TokenType::string:
+      return "a string";
     case TokenType::integer:
-    case TokenType::floating: return "a number";
-    case TokenType::op: return fmt::format("'{}'", token.text);
-    case TokenType::end: return "the end of the template";
+    case TokenType::floating:
+      return "a number";
+    case TokenType::op:
+      return fmt::format("'{}'", token.text);
+    case TokenType::end:
+      return "the end of the template";
   }
   return "a token";
 }

@@ -33,16 +33,21 @@ bool compare(Context& c, const Value& v, Arguments& a, char how) {
     if (x->is(Kind::undefined)) use_undefined(c, *x);
   }
   switch (how) {
-    case '<': return c.budget.less(v, other);
-    case '>': return c.budget.less(other, v);
-    case 'l': return c.budget.less(v, other) || c.budget.equal(v, other);
-    default: return c.budget.less(other, v) || c.budget.equal(v, other);
+    case '<':
+      return c.budget.less(v, other);
+    case '>':
+      return c.budget.less(other, v);
+    case 'l':
+      return c.budget.less(v, other) || c.budget.equal(v, other);
+    default:
+      return c.budget.less(other, v) || c.budget.equal(v, other);
   }
 }
 
 bool sequence(const Value& v) {
   if (v.is(Kind::string) || v.is(Kind::dict) || v.is(Kind::undefined)) return true;
-  return v.is(Kind::list) && (v.list().flavour == Flavour::list || v.list().flavour == Flavour::tuple || v.list().flavour == Flavour::range);
+  return v.is(Kind::list) &&
+         (v.list().flavour == Flavour::list || v.list().flavour == Flavour::tuple || v.list().flavour == Flavour::range);
 }
 
 bool iterable(const Value& v) {
@@ -78,14 +83,10 @@ constexpr Entry kTests[] = {
     {"escaped", [](Context&, const Value& v, Arguments& a) { return no_arguments(a, v.markup()); }},
     {"lower", [](Context& c, const Value& v, Arguments& a) { return cased(c, v, a, "islower"); }},
     {"upper", [](Context& c, const Value& v, Arguments& a) { return cased(c, v, a, "isupper"); }},
-    {"odd",
-     [](Context& c, const Value& v, Arguments& a) {
-       return no_arguments(a, c.budget.equal(remainder(c, v, Value::integer(2)), Value::integer(1)));
-     }},
-    {"even",
-     [](Context& c, const Value& v, Arguments& a) {
-       return no_arguments(a, c.budget.equal(remainder(c, v, Value::integer(2)), Value::integer(0)));
-     }},
+    {"odd", [](Context& c, const Value& v,
+               Arguments& a) { return no_arguments(a, c.budget.equal(remainder(c, v, Value::integer(2)), Value::integer(1))); }},
+    {"even", [](Context& c, const Value& v,
+                Arguments& a) { return no_arguments(a, c.budget.equal(remainder(c, v, Value::integer(2)), Value::integer(0))); }},
     {"divisibleby",
      [](Context& c, const Value& v, Arguments& a) {
        const Value& by = a.need(0, "num");
@@ -102,9 +103,10 @@ constexpr Entry kTests[] = {
        a.done();
        return contains(c, seq, v);
      }},
-    {"filter",
-     [](Context&, const Value& v, Arguments& a) { return no_arguments(a, v.is(Kind::string) && find_filter(v.text().view()) >= 0); }},
-    {"test", [](Context&, const Value& v, Arguments& a) { return no_arguments(a, v.is(Kind::string) && find_test(v.text().view()) >= 0); }},
+    {"filter", [](Context&, const Value& v,
+                  Arguments& a) { return no_arguments(a, v.is(Kind::string) && find_filter(v.text().view()) >= 0); }},
+    {"test", [](Context&, const Value& v,
+                Arguments& a) { return no_arguments(a, v.is(Kind::string) && find_test(v.text().view()) >= 0); }},
     {"==", [](Context& c, const Value& v, Arguments& a) { return compare(c, v, a, '='); }},
     {"eq", [](Context& c, const Value& v, Arguments& a) { return compare(c, v, a, '='); }},
     {"equalto", [](Context& c, const Value& v, Arguments& a) { return compare(c, v, a, '='); }},
@@ -131,6 +133,8 @@ int find_test(std::string_view name) noexcept {
   return -1;
 }
 
-bool call_test(Context& context, int id, const Value& input, Arguments& arguments) { return kTests[id].test(context, input, arguments); }
+bool call_test(Context& context, int id, const Value& input, Arguments& arguments) {
+  return kTests[id].test(context, input, arguments);
+}
 
 }  // namespace dsv31::inline v1::text::jinja

@@ -1,8 +1,8 @@
 // Strings of the template interpreter: bytes that remember whether they come from the template or from data.
 //
 // A control token may match only where all of its bytes are template text, so every string operation has to carry the origin of
-// each byte. A Text is a byte string with a list of runs of equal origin; the list is empty while the whole string has one origin,
-// which is nearly always, so that the common case costs one flag.
+// each byte. A Text is a byte string with a list of runs of equal origin; the list is empty while the whole string has one
+// origin, which is nearly always, so that the common case costs one flag.
 #pragma once
 
 #include <cstddef>

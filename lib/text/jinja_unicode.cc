@@ -12,31 +12,49 @@ int category(char32_t c) noexcept { return c > 0x10FFFF ? UTF8PROC_CATEGORY_CN :
 // Special casing to several characters (SpecialCasing.txt, unconditional part that real text meets).
 const char* full_upper(char32_t c) noexcept {
   switch (c) {
-    case 0xDF: return "SS";
-    case 0x149: return "\xCA\xBCN";
-    case 0x1F0: return "J\xCC\x8C";
-    case 0xFB00: return "FF";
-    case 0xFB01: return "FI";
-    case 0xFB02: return "FL";
-    case 0xFB03: return "FFI";
-    case 0xFB04: return "FFL";
+    case 0xDF:
+      return "SS";
+    case 0x149:
+      return "\xCA\xBCN";
+    case 0x1F0:
+      return "J\xCC\x8C";
+    case 0xFB00:
+      return "FF";
+    case 0xFB01:
+      return "FI";
+    case 0xFB02:
+      return "FL";
+    case 0xFB03:
+      return "FFI";
+    case 0xFB04:
+      return "FFL";
     case 0xFB05:
-    case 0xFB06: return "ST";
-    default: return nullptr;
+    case 0xFB06:
+      return "ST";
+    default:
+      return nullptr;
   }
 }
 
 const char* full_title(char32_t c) noexcept {
   switch (c) {
-    case 0xDF: return "Ss";
-    case 0xFB00: return "Ff";
-    case 0xFB01: return "Fi";
-    case 0xFB02: return "Fl";
-    case 0xFB03: return "Ffi";
-    case 0xFB04: return "Ffl";
+    case 0xDF:
+      return "Ss";
+    case 0xFB00:
+      return "Ff";
+    case 0xFB01:
+      return "Fi";
+    case 0xFB02:
+      return "Fl";
+    case 0xFB03:
+      return "Ffi";
+    case 0xFB04:
+      return "Ffl";
     case 0xFB05:
-    case 0xFB06: return "St";
-    default: return full_upper(c);
+    case 0xFB06:
+      return "St";
+    default:
+      return full_upper(c);
   }
 }
 
@@ -65,8 +83,10 @@ bool is_printable(char32_t c) noexcept {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZS:
+      return false;
+    default:
+      return true;
   }
 }
 

@@ -84,43 +84,70 @@ Value* NamespaceCell::find(std::string_view key) {
 
 int depth_of(const Value& v) noexcept {
   switch (v.kind()) {
-    case Kind::list: return v.list().depth;
-    case Kind::dict: return v.dict().depth;
-    case Kind::method: return v.as<MethodCell>().depth;
-    case Kind::cycler: return depth_of(v.as<CyclerCell>().items) + 1;
-    case Kind::loop: return v.as<LoopCell>().source->depth + 1;
-    case Kind::joiner: return depth_of(v.as<JoinerCell>().separator) + 1;
-    default: return 0;
+    case Kind::list:
+      return v.list().depth;
+    case Kind::dict:
+      return v.dict().depth;
+    case Kind::method:
+      return v.as<MethodCell>().depth;
+    case Kind::cycler:
+      return depth_of(v.as<CyclerCell>().items) + 1;
+    case Kind::loop:
+      return v.as<LoopCell>().source->depth + 1;
+    case Kind::joiner:
+      return depth_of(v.as<JoinerCell>().separator) + 1;
+    default:
+      return 0;
   }
 }
 
 std::string_view type_name(const Value& v) noexcept {
   switch (v.kind()) {
-    case Kind::undefined: return "undefined";
-    case Kind::none: return "none";
-    case Kind::boolean: return "bool";
-    case Kind::integer: return "int";
-    case Kind::floating: return "float";
-    case Kind::string: return "str";
+    case Kind::undefined:
+      return "undefined";
+    case Kind::none:
+      return "none";
+    case Kind::boolean:
+      return "bool";
+    case Kind::integer:
+      return "int";
+    case Kind::floating:
+      return "float";
+    case Kind::string:
+      return "str";
     case Kind::list:
       switch (v.list().flavour) {
-        case Flavour::list: return "list";
-        case Flavour::tuple: return "tuple";
-        case Flavour::range: return "range";
-        case Flavour::keys: return "dict_keys";
-        case Flavour::values: return "dict_values";
-        case Flavour::items: return "dict_items";
-        case Flavour::generator: return "generator";
+        case Flavour::list:
+          return "list";
+        case Flavour::tuple:
+          return "tuple";
+        case Flavour::range:
+          return "range";
+        case Flavour::keys:
+          return "dict_keys";
+        case Flavour::values:
+          return "dict_values";
+        case Flavour::items:
+          return "dict_items";
+        case Flavour::generator:
+          return "generator";
       }
       return "list";
-    case Kind::dict: return "dict";
-    case Kind::name_space: return "namespace";
-    case Kind::macro: return "macro";
-    case Kind::loop: return "loop";
+    case Kind::dict:
+      return "dict";
+    case Kind::name_space:
+      return "namespace";
+    case Kind::macro:
+      return "macro";
+    case Kind::loop:
+      return "loop";
     case Kind::function:
-    case Kind::method: return "function";
-    case Kind::cycler: return "cycler";
-    case Kind::joiner: return "joiner";
+    case Kind::method:
+      return "function";
+    case Kind::cycler:
+      return "cycler";
+    case Kind::joiner:
+      return "joiner";
   }
   return "object";
 }
@@ -128,14 +155,21 @@ std::string_view type_name(const Value& v) noexcept {
 bool truth(const Value& v) noexcept {
   switch (v.kind()) {
     case Kind::undefined:
-    case Kind::none: return false;
+    case Kind::none:
+      return false;
     case Kind::boolean:
-    case Kind::integer: return v.as_int() != 0;
-    case Kind::floating: return v.as_double() != 0;
-    case Kind::string: return !v.text().empty();
-    case Kind::list: return v.list().flavour == Flavour::generator || !v.list().items.empty();
-    case Kind::dict: return !v.dict().items.empty();
-    default: return true;
+    case Kind::integer:
+      return v.as_int() != 0;
+    case Kind::floating:
+      return v.as_double() != 0;
+    case Kind::string:
+      return !v.text().empty();
+    case Kind::list:
+      return v.list().flavour == Flavour::generator || !v.list().items.empty();
+    case Kind::dict:
+      return !v.dict().items.empty();
+    default:
+      return true;
   }
 }
 
@@ -144,7 +178,8 @@ bool hashable(const Value& v) noexcept {
   if (!v.is(Kind::list)) return true;
   const ListCell& list = v.list();
   if (list.flavour == Flavour::list || list.flavour == Flavour::keys || list.flavour == Flavour::items) return false;
-  return list.flavour != Flavour::tuple || std::all_of(list.items.begin(), list.items.end(), [](const Value& x) { return hashable(x); });
+  return list.flavour != Flavour::tuple ||
+         std::all_of(list.items.begin(), list.items.end(), [](const Value& x) { return hashable(x); });
 }
 
 bool same_object(const Value& a, const Value& b) noexcept {
@@ -159,7 +194,8 @@ bool equal(const Value& a, const Value& b, std::int64_t& steps) {
   if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::none: return true;
+    case Kind::none:
+      return true;
     case Kind::string:
       steps += static_cast<std::int64_t>(std::min(a.text().size(), b.text().size()) / 64);
       return a.text().view() == b.text().view();
@@ -172,12 +208,14 @@ bool equal(const Value& a, const Value& b, std::int64_t& steps) {
       }
       return true;
     }
-    case Kind::dict: return a.cell() == b.cell() || equal_dicts(a.dict(), b.dict(), steps);
+    case Kind::dict:
+      return a.cell() == b.cell() || equal_dicts(a.dict(), b.dict(), steps);
     case Kind::method: {
       const MethodCell &x = a.as<MethodCell>(), &y = b.as<MethodCell>();
       return x.id == y.id && same_object(x.self, y.self);
     }
-    default: return a.cell() == b.cell();
+    default:
+      return a.cell() == b.cell();
   }
 }
 

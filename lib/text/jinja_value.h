@@ -21,7 +21,21 @@ namespace dsv31::inline v1::text::jinja {
 inline constexpr int kMaxValueDepth = 128;
 
 enum class Kind : std::uint8_t {
-  undefined, none, boolean, integer, floating, string, list, dict, name_space, macro, loop, function, method, cycler, joiner,
+  undefined,
+  none,
+  boolean,
+  integer,
+  floating,
+  string,
+  list,
+  dict,
+  name_space,
+  macro,
+  loop,
+  function,
+  method,
+  cycler,
+  joiner,
 };
 
 // What an undefined value stands for; using it is an error that says so.
@@ -142,10 +156,10 @@ struct ListCell final : Cell {
   std::vector<Value> items;
   Flavour flavour = Flavour::list;
   int depth = 1;
-  std::array<std::int64_t, 3> range{};  // start, stop, step of a range
-  std::size_t cursor = 0;               // of a generator
+  std::array<std::int64_t, 3> range{};   // start, stop, step of a range
+  std::size_t cursor = 0;                // of a generator
   std::shared_ptr<const Fault> failure;  // what a generator throws after its last item
-  bool group = false;  // of groupby: the pair has the names grouper and list
+  bool group = false;                    // of groupby: the pair has the names grouper and list
   std::shared_ptr<Meter> meter;
   std::size_t charged = 0;
 };
@@ -178,11 +192,11 @@ struct LoopCell final : Cell {
   std::shared_ptr<ListCell> source;
   std::int64_t index0 = -1;
   std::int64_t depth0 = 0;
-  int function = -1;         // of a recursive loop
+  int function = -1;          // of a recursive loop
   std::weak_ptr<Cell> scope;  // that it was made in; none at the top
   bool at_top = true;
   bool has_last = false;
-  Value last;                // what changed() saw
+  Value last;  // what changed() saw
 };
 
 struct MacroCell final : Cell {
@@ -216,7 +230,7 @@ struct JoinerCell final : Cell {
 inline ListCell& Value::list() const noexcept { return static_cast<ListCell&>(*cell_); }
 inline DictCell& Value::dict() const noexcept { return static_cast<DictCell&>(*cell_); }
 
-int depth_of(const Value& v) noexcept;          // 0 for scalars and strings
+int depth_of(const Value& v) noexcept;                // 0 for scalars and strings
 std::string_view type_name(const Value& v) noexcept;  // as Python names it
 bool truth(const Value& v) noexcept;
 bool hashable(const Value& v) noexcept;

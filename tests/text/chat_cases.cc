@@ -44,7 +44,8 @@ std::string to_json(const io::Json& json) {
     return '[' + out + ']';
   }
   if (json.is_object()) {
-    for (const auto& [key, value] : json.as_object()) out += (out.empty() ? "" : ",") + to_json(io::Json(key)) + ':' + to_json(value);
+    for (const auto& [key, value] : json.as_object())
+      out += (out.empty() ? "" : ",") + to_json(io::Json(key)) + ':' + to_json(value);
     return '{' + out + '}';
   }
   return "null";

@@ -9,8 +9,11 @@ TEST_CASE("every feature of the template language does what jinja2 does", "[lang
   int failed_as_wanted = 0;
   for (const io::Json& row : all.get_array("rows")) {
     const std::string& source = row.get_string("source");
-    io::Json::Object conversation{{"messages", io::Json::Array{}}, {"kwargs", *all.find("kwargs")},       {"bos_token", "<s>"},
-                                  {"eos_token", "</s>"},           {"now", all.get_int("now")}};
+    io::Json::Object conversation{{"messages", io::Json::Array{}},
+                                  {"kwargs", *all.find("kwargs")},
+                                  {"bos_token", "<s>"},
+                                  {"eos_token", "</s>"},
+                                  {"now", all.get_int("now")}};
     const std::string got = text_test::render_row(source, io::Json(conversation));
     INFO(source);
     if (row.has("error")) {

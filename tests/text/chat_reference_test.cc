@@ -39,7 +39,8 @@ TEST_CASE("templates of real models render as jinja2 renders them", "[reference]
       ++tally.equal;
     } else {
       UNSCOPED_INFO(name << " / " << row.get_string("case") << "\n"
-                         << "  wanted " << (wants_error ? row.get_string("error") : text_test::around_difference(row.get_string("prompt"), got))
+                         << "  wanted "
+                         << (wants_error ? row.get_string("error") : text_test::around_difference(row.get_string("prompt"), got))
                          << "\n  got    " << text_test::around_difference(got, "ok: " + row.string_or("prompt", "")));
     }
   }
