@@ -13,8 +13,8 @@ namespace dsv31::inline v1::text {
 
 namespace detail {
 struct ByteAlphabet {
-  std::array<std::uint16_t, 256> code{};   // character of a byte
-  std::array<std::int16_t, 324> byte{};    // byte of a character below U+0144, -1 for none
+  std::array<std::uint16_t, 256> code{};  // character of a byte
+  std::array<std::int16_t, 324> byte{};   // byte of a character below U+0144, -1 for none
 };
 constexpr ByteAlphabet make_byte_alphabet() {
   ByteAlphabet t{};

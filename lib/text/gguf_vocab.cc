@@ -19,14 +19,22 @@ std::string name(std::string_view key) { return fmt::format("tokenizer.ggml.{}",
 
 TokenKind kind_of(std::int64_t type, std::size_t id) {
   switch (type) {
-    case 0: return TokenKind::unused;
-    case 1: return TokenKind::normal;
-    case 2: return TokenKind::unknown;
-    case 3: return TokenKind::control;
-    case 4: return TokenKind::user_defined;
-    case 5: return TokenKind::unused;
-    case 6: return TokenKind::byte;
-    default: fail(Code::format, "token_type", fmt::format("got {} for token {}, expected 0 to 6", type, id));
+    case 0:
+      return TokenKind::unused;
+    case 1:
+      return TokenKind::normal;
+    case 2:
+      return TokenKind::unknown;
+    case 3:
+      return TokenKind::control;
+    case 4:
+      return TokenKind::user_defined;
+    case 5:
+      return TokenKind::unused;
+    case 6:
+      return TokenKind::byte;
+    default:
+      fail(Code::format, "token_type", fmt::format("got {} for token {}, expected 0 to 6", type, id));
   }
 }
 
@@ -51,14 +59,23 @@ class Loader {
     tokens();
     if (v_.model == TokenModel::byte_level || v_.model == TokenModel::characters) merges();
     switch (v_.model) {
-      case TokenModel::byte_level: byte_level(); break;
-      case TokenModel::characters: characters(); break;
-      case TokenModel::sentencepiece: sentencepiece(); break;
-      case TokenModel::word_piece: word_piece(); break;
+      case TokenModel::byte_level:
+        byte_level();
+        break;
+      case TokenModel::characters:
+        characters();
+        break;
+      case TokenModel::sentencepiece:
+        sentencepiece();
+        break;
+      case TokenModel::word_piece:
+        word_piece();
+        break;
     }
     v_.adds_bos = m_.boolean_or(name("add_bos_token"), v_.adds_bos);
     v_.adds_eos = m_.boolean_or(name("add_eos_token"), v_.adds_eos);
-    for (const std::string_view key : {"eot_token_id", "eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"})
+    for (const std::string_view key :
+         {"eot_token_id", "eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"})
       if (const Token id = special(key, kNoToken); id != kNoToken) v_.end_of_generation.push_back(id);
     phi3();
     v_.chat_template = m_.string_or("tokenizer.chat_template", "");
@@ -83,18 +100,21 @@ class Loader {
     const io::StringArray texts = m_.strings(name("tokens"));
     std::vector<std::int64_t> types;
     if (m_.has(name("token_type"))) types = m_.integers(name("token_type"));
-    if (texts.size() > kMaxTokens) fail(Code::limit, "tokens", fmt::format("got {}, expected at most {}", texts.size(), kMaxTokens));
+    if (texts.size() > kMaxTokens)
+      fail(Code::limit, "tokens", fmt::format("got {}, expected at most {}", texts.size(), kMaxTokens));
     v_.by_text.reserve(texts.size());
     v_.ends.reserve(texts.size() + 1);
     if (!types.empty() && types.size() != texts.size())
       fail(Code::format, "token_type", fmt::format("got {} elements, expected {}, one a token", types.size(), texts.size()));
-    for (std::size_t i = 0; i < texts.size(); ++i) v_.add(texts[i], types.empty() ? TokenKind::normal : kind_of(types[i], i), kWhere);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      v_.add(texts[i], types.empty() ? TokenKind::normal : kind_of(types[i], i), kWhere);
     if (v_.size() == 0) fail(Code::format, "tokens", "got none, expected at least one");
   }
 
   void merges() {
     const io::StringArray texts = m_.strings(name("merges"));
-    if (texts.size() > kMaxMerges) fail(Code::limit, "merges", fmt::format("got {}, expected at most {}", texts.size(), kMaxMerges));
+    if (texts.size() > kMaxMerges)
+      fail(Code::limit, "merges", fmt::format("got {}, expected at most {}", texts.size(), kMaxMerges));
     v_.merges.reserve(texts.size());
     std::string both;
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -119,7 +139,8 @@ class Loader {
       v_.warnings.push_back("tokenizer.ggml.pre: got none, using 'default'; text may be cut in other places than in training");
     const Preset* preset = find_preset(pre.empty() ? "default" : pre);
     if (preset == nullptr) fail(Code::unsupported, "pre", fmt::format("got {}, expected a known pre-tokenizer", io::quoted(pre)));
-    for (const std::string_view p : preset->patterns) v_.splits.push_back({SplitStep::Kind::pattern, std::string(p), SplitStep::Behavior::isolated, false});
+    for (const std::string_view p : preset->patterns)
+      v_.splits.push_back({SplitStep::Kind::pattern, std::string(p), SplitStep::Behavior::isolated, false});
     v_.ignore_merges = preset->ignore_merges;
     v_.adds_bos = preset->adds_bos;
     v_.bos = special("bos_token_id", kNoToken);

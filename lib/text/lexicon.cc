@@ -18,7 +18,8 @@ void append_unmarked(std::string& to, std::string_view s) {
   }
 }
 
-// User-defined tokens are words and runs of white space, which merging may make too, and markup (<think>, [INST]), which it may not.
+// User-defined tokens are words and runs of white space, which merging may make too, and markup (<think>, [INST]), which it may
+// not.
 bool is_markup(std::string_view s) noexcept {
   return s.size() > 1 && ((s.front() == '<' && s.back() == '>') || (s.front() == '[' && s.back() == ']'));
 }

@@ -1,4 +1,5 @@
-// What encoding and decoding look up by token: the bytes a token stands for, and the token of a byte string that merging may make.
+// What encoding and decoding look up by token: the bytes a token stands for, and the token of a byte string that merging may
+// make.
 #pragma once
 
 #include <array>

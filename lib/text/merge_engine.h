@@ -1,12 +1,13 @@
-// Byte-pair merging: of all adjacent pairs that may merge, always the one of the lowest rank (the leftmost among equals), until none
-// is left. The naive loop is quadratic, and a piece may be the whole of a 16 MiB text.
+// Byte-pair merging: of all adjacent pairs that may merge, always the one of the lowest rank (the leftmost among equals), until
+// none is left. The naive loop is quadratic, and a piece may be the whole of a 16 MiB text.
 //
-// Method. Candidates (rank, position) wait in a binary heap of 64-bit keys, so that the smallest key is the next merge; a candidate
-// whose pair has changed since is recognised when it comes up and dropped. Symbols need no linked list: slots[i] holds the token
-// that starts at byte i, the last byte of a longer token holds the same id with kEnd set, all bytes between are kDead. The next
-// symbol is length(token) ahead, the previous one is read off its last byte. That is 4 bytes a byte for the symbols, and the heap
-// has room for 5/4 of the symbols at 8 bytes: when it is full, stale candidates are swept out, which can happen a few times at most
-// since each merge leaves at most one entry more than it took. No recursion; O(n log n) steps, each counted in Work.
+// Method. Candidates (rank, position) wait in a binary heap of 64-bit keys, so that the smallest key is the next merge; a
+// candidate whose pair has changed since is recognised when it comes up and dropped. Symbols need no linked list: slots[i] holds
+// the token that starts at byte i, the last byte of a longer token holds the same id with kEnd set, all bytes between are kDead.
+// The next symbol is length(token) ahead, the previous one is read off its last byte. That is 4 bytes a byte for the symbols, and
+// the heap has room for 5/4 of the symbols at 8 bytes: when it is full, stale candidates are swept out, which can happen a few
+// times at most since each merge leaves at most one entry more than it took. No recursion; O(n log n) steps, each counted in
+// Work.
 #pragma once
 
 #include <algorithm>

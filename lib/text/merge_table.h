@@ -23,7 +23,8 @@ class MergeTable {
   explicit MergeTable(std::span<const MergeRule> rules);
 
   Merge find(Token left, Token right) const noexcept {
-    const std::uint64_t key = static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+    const std::uint64_t key =
+        static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
     for (std::size_t i = slot_of(key);; i = (i + 1) & mask_) {
       if (slots_[i].key == key) return slots_[i].merge;
       if (slots_[i].key == kEmpty) return {};

@@ -25,9 +25,11 @@ bool inert(std::uint32_t c, bool compatibility) noexcept {
 bool inert_when_decomposed(std::uint32_t c) noexcept { return c < 0x80 || (c >= 0x4E00 && c <= 0x9FFF); }
 
 // One stretch of characters that need work, decomposed, sorted, and composed where asked.
-void normalise_stretch(std::string_view text, bool compose, bool compatibility, std::vector<utf8proc_int32_t>& codes, std::string& out) {
+void normalise_stretch(std::string_view text, bool compose, bool compatibility, std::vector<utf8proc_int32_t>& codes,
+                       std::string& out) {
   codes.clear();
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
   utf8proc_int32_t one[32];
   int boundary = 0;
   for (std::size_t i = 0; i < text.size();) {
@@ -85,8 +87,8 @@ void bert_clean(std::string_view text, std::string& out) {
   for (std::size_t i = 0; i < text.size();) {
     const Character c = utf8_decode(text.data() + i);
     const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c.code));
-    const bool control = c.code == 0 || c.code == 0xFFFD || category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-                         category == UTF8PROC_CATEGORY_CO;
+    const bool control = c.code == 0 || c.code == 0xFFFD || category == UTF8PROC_CATEGORY_CC ||
+                         category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO;
     if (c.code == '\t' || c.code == '\n' || c.code == '\r' || (!control && (class_of(c.code) & kSpace)))
       out += ' ';
     else if (!control)
@@ -96,8 +98,9 @@ void bert_clean(std::string_view text, std::string& out) {
 }
 
 bool bert_ideograph(std::uint32_t c) noexcept {
-  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
-         (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
 void bert_space_ideographs(std::string_view text, std::string& out) {
@@ -125,7 +128,9 @@ void replace(std::string_view text, std::string_view pattern, std::string_view b
 
 void append_normal_form(std::string_view text, bool compose, bool compatibility, std::string& out) {
   std::vector<utf8proc_int32_t> codes;
-  const auto alone = [&](std::uint32_t c) { return compose ? inert(c, compatibility) : inert_when_decomposed(c) && (c < 0x80 || !compatibility); };
+  const auto alone = [&](std::uint32_t c) {
+    return compose ? inert(c, compatibility) : inert_when_decomposed(c) && (c < 0x80 || !compatibility);
+  };
   for (std::size_t i = 0; i < text.size();) {
     // Inert characters are copied, but for the last before others, which may combine with it.
     std::size_t copied = i, last = i, j = i;
@@ -162,16 +167,26 @@ Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
 
 void Normalizer::apply_step(const Step& s, std::string_view text, std::string& out) const {
   switch (s.step.kind) {
-    case Kind::nfc: return append_normal_form(text, true, false, out);
-    case Kind::nfd: return append_normal_form(text, false, false, out);
-    case Kind::nfkc: return append_normal_form(text, true, true, out);
-    case Kind::nfkd: return append_normal_form(text, false, true, out);
-    case Kind::lowercase: return lowercase(text, out);
-    case Kind::strip_marks: return strip_marks(text, false, out);
-    case Kind::strip_accents: return strip_marks(text, true, out);
-    case Kind::replace: return replace(text, s.step.pattern, s.step.text, out);
-    case Kind::bert_clean: return bert_clean(text, out);
-    case Kind::bert_cjk: return bert_space_ideographs(text, out);
+    case Kind::nfc:
+      return append_normal_form(text, true, false, out);
+    case Kind::nfd:
+      return append_normal_form(text, false, false, out);
+    case Kind::nfkc:
+      return append_normal_form(text, true, true, out);
+    case Kind::nfkd:
+      return append_normal_form(text, false, true, out);
+    case Kind::lowercase:
+      return lowercase(text, out);
+    case Kind::strip_marks:
+      return strip_marks(text, false, out);
+    case Kind::strip_accents:
+      return strip_marks(text, true, out);
+    case Kind::replace:
+      return replace(text, s.step.pattern, s.step.text, out);
+    case Kind::bert_clean:
+      return bert_clean(text, out);
+    case Kind::bert_cjk:
+      return bert_space_ideographs(text, out);
     case Kind::replace_pattern: {
       PatternScratch scratch;
       std::size_t from = 0, begin = 0, end = 0, copied = 0;
@@ -185,7 +200,8 @@ void Normalizer::apply_step(const Step& s, std::string_view text, std::string& o
       return;
     }
     case Kind::prepend:
-    case Kind::strip: return;  // of the whole text: see apply()
+    case Kind::strip:
+      return;  // of the whole text: see apply()
   }
 }
 

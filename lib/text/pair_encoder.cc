@@ -45,19 +45,19 @@ struct PairEncoder::TextPairs {
 };
 
 PairEncoder::PairEncoder(const VocabData& vocab, const Lexicon& lexicon) : vocab_(vocab), lexicon_(lexicon) {
-  if (vocab.model == TokenModel::sentencepiece) {
-    for (std::size_t i = 0; i < vocab.scores.size(); ++i)
-      if (std::isnan(vocab.scores[i])) throw Error(Code::format, "tokenizer", fmt::format("score of token {}: got NaN, expected a number", i));
-    std::vector<Token> order(vocab.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto score = [&](Token id) { return vocab.scores[static_cast<std::size_t>(id)]; };
-    std::sort(order.begin(), order.end(), [&](Token a, Token b) { return score(a) > score(b); });
-    ranks_.resize(vocab.size());
-    std::uint32_t rank = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (i > 0 && score(order[i]) != score(order[i - 1])) ++rank;
-      ranks_[static_cast<std::size_t>(order[i])] = rank;
+  whole_ = std::make_unique<std::atomic<std::uint8_t>[]>(vocab.size());
+  if (vocab.space_mark && lexicon.find(" ") != kNoToken) {
+    cuts_at_spaces_ = true;
+    for (std::size_t i = 0; i < vocab.size(); ++i) {
+      const auto id = static_cast<Token>(i);
+      const std::string_view s = lexicon.piece(id);
+      if (lexicon.mergeable(id))
+        for (std::size_t at = s.find(' ', 1); at != std::string_view::npos; at = s.find(' ', at + 1))
+          joins_space_[static_cast<unsigned char>(s[at - 1])] = true;
     }
+  }
+  if (vocab.model == TokenModel::sentencepiece) {
+    rank_scores();
     return;
   }
   std::vector<MergeRule> rules = vocab.merges;
@@ -68,59 +68,90 @@ PairEncoder::PairEncoder(const VocabData& vocab, const Lexicon& lexicon) : vocab
     r = {-2, -2, kNoToken};
   }
   table_ = MergeTable(rules);
-  if (vocab.model == TokenModel::byte_level) whole_ = std::make_unique<std::atomic<std::uint8_t>[]>(vocab.size());
+}
+
+void PairEncoder::rank_scores() {
+  for (std::size_t i = 0; i < vocab_.scores.size(); ++i)
+    if (std::isnan(vocab_.scores[i]))
+      throw Error(Code::format, "tokenizer", fmt::format("score of token {}: got NaN, expected a number", i));
+  std::vector<Token> order(vocab_.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto score = [&](Token id) { return vocab_.scores[static_cast<std::size_t>(id)]; };
+  std::sort(order.begin(), order.end(), [&](Token a, Token b) { return score(a) > score(b); });
+  ranks_.resize(vocab_.size());
+  std::uint32_t rank = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && score(order[i]) != score(order[i - 1])) ++rank;
+    ranks_[static_cast<std::size_t>(order[i])] = rank;
+  }
 }
 
 void PairEncoder::encode(std::string_view piece, MergeScratch& scratch, Work& work, std::vector<Token>& out) const {
-  if (piece.empty()) return;
-  const bool bytes = vocab_.model == TokenModel::byte_level;
-  Token whole = kNoToken;
-  if (bytes || vocab_.ignore_merges) {
-    whole = lexicon_.find(piece);
-    if (whole != kNoToken &&
-        (vocab_.ignore_merges || whole_[static_cast<std::size_t>(whole)].load(std::memory_order_relaxed) == kYes)) {
-      out.push_back(whole);
-      return;
-    }
+  if (!cuts_at_spaces_ || vocab_.ignore_merges) {
+    if (!piece.empty()) encode_part(piece, scratch, work, out);
+    return;
   }
-  const std::size_t before = out.size();
-  if (bytes && piece.size() <= kShort) {
-    encode_short(piece, work, out);
-  } else {
-    std::uint32_t* const slots = scratch.reset(piece.size());
-    const std::size_t symbols = load_symbols(piece, slots);
-    if (vocab_.model == TokenModel::sentencepiece)
-      merge_by_heap(TextPairs{lexicon_.lengths(), ranks_.data(), lexicon_, piece}, scratch, piece.size(), symbols, work);
-    else
-      merge_by_heap(TablePairs{lexicon_.lengths(), table_}, scratch, piece.size(), symbols, work);
-    if (symbols > (1u << 16)) scratch.heap.release();
-    unload(piece, slots, out);
+  for (std::size_t from = 0; from < piece.size();) {
+    std::size_t to = from + 1;
+    while (to < piece.size() && (piece[to] != ' ' || joins_space_[static_cast<unsigned char>(piece[to - 1])])) ++to;
+    encode_part(piece.substr(from, to - from), scratch, work, out);
+    from = to;
   }
-  if (whole != kNoToken)
-    whole_[static_cast<std::size_t>(whole)].store(out.size() == before + 1 && out.back() == whole ? kYes : kNo, std::memory_order_relaxed);
 }
 
-void PairEncoder::encode_short(std::string_view piece, Work& work, std::vector<Token>& out) const {
+void PairEncoder::encode_part(std::string_view part, MergeScratch& scratch, Work& work, std::vector<Token>& out) const {
+  const Token whole = lexicon_.find(part);
+  if (whole != kNoToken &&
+      (vocab_.ignore_merges || whole_[static_cast<std::size_t>(whole)].load(std::memory_order_relaxed) == kYes)) {
+    out.push_back(whole);
+    return;
+  }
+  const std::size_t before = out.size();
+  const bool by_score = vocab_.model == TokenModel::sentencepiece;
+  const TablePairs table{lexicon_.lengths(), table_};
+  const TextPairs scores{lexicon_.lengths(), ranks_.data(), lexicon_, part};
+  if (part.size() <= kShort) {
+    if (by_score)
+      encode_short(scores, part, work, out);
+    else
+      encode_short(table, part, work, out);
+  } else {
+    std::uint32_t* const slots = scratch.reset(part.size());
+    const std::size_t symbols = load_symbols(part, slots);
+    if (by_score)
+      merge_by_heap(scores, scratch, part.size(), symbols, work);
+    else
+      merge_by_heap(table, scratch, part.size(), symbols, work);
+    if (symbols > (1u << 16)) scratch.heap.release();
+    unload(part, slots, out);
+  }
+  if (whole != kNoToken)
+    whole_[static_cast<std::size_t>(whole)].store(out.size() == before + 1 && out.back() == whole ? kYes : kNo,
+                                                  std::memory_order_relaxed);
+}
+
+template <class Pairs>
+void PairEncoder::encode_short(const Pairs& pairs, std::string_view part, Work& work, std::vector<Token>& out) const {
   struct Symbol {
-    Token id;
+    std::uint32_t at, id;
     Merge with_next;
   };
+  std::uint32_t slots[kShort];
   Symbol s[kShort];
-  std::size_t n = piece.size();
+  std::size_t n = 0;
+  load_symbols(part, slots);
+  for (std::size_t at = 0; at < part.size(); at += pairs.length(slots[at]))
+    s[n++] = {static_cast<std::uint32_t>(at), slots[at], {}};
   work.symbols += n;
   work.lookups += n;
-  const auto pair = [&](std::size_t i) -> Merge {
-    if (i + 1 >= n || s[i].id < 0 || s[i + 1].id < 0) return {};
-    return table_.find(s[i].id, s[i + 1].id);
-  };
-  for (std::size_t i = 0; i < n; ++i) s[i].id = lexicon_.byte_token(static_cast<std::uint8_t>(piece[i]));
+  const auto pair = [&](std::size_t i) -> Merge { return i + 1 < n ? pairs.find(s[i].at, s[i].id, s[i + 1].id) : Merge{}; };
   for (std::size_t i = 0; i < n; ++i) s[i].with_next = pair(i);
   for (;;) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < n; ++i)
       if (s[i].with_next.rank < s[best].with_next.rank) best = i;
     if (s[best].with_next.rank == kNoRank) break;
-    s[best].id = s[best].with_next.merged;
+    s[best].id = static_cast<std::uint32_t>(s[best].with_next.merged);
     std::copy(s + best + 2, s + n, s + best + 1);
     --n;
     s[best].with_next = pair(best);
@@ -129,10 +160,10 @@ void PairEncoder::encode_short(std::string_view piece, Work& work, std::vector<T
   }
   bool after_unknown = false;
   for (std::size_t i = 0; i < n; ++i) {
-    if (s[i].id == kNoToken) {
-      append_unknown({}, after_unknown, out);
+    if (s[i].id & slot::kPseudo) {
+      append_unknown(part.substr(s[i].at, pairs.length(s[i].id)), after_unknown, out);
     } else {
-      out.push_back(s[i].id);
+      out.push_back(static_cast<Token>(s[i].id));
       after_unknown = false;
     }
   }
@@ -154,7 +185,8 @@ std::size_t PairEncoder::load_symbols(std::string_view piece, std::uint32_t* slo
     n = std::max<std::size_t>(n, 1);
     if (n > 1) {
       std::fill(slots + i + 1, slots + i + n - 1, slot::kDead);
-      slots[i + n - 1] = slot::kEnd | (id == kNoToken ? slot::kPseudo | static_cast<std::uint32_t>(n) : static_cast<std::uint32_t>(id));
+      slots[i + n - 1] =
+          slot::kEnd | (id == kNoToken ? slot::kPseudo | static_cast<std::uint32_t>(n) : static_cast<std::uint32_t>(id));
     }
     slots[i] = id == kNoToken ? slot::kPseudo | static_cast<std::uint32_t>(n) : static_cast<std::uint32_t>(id);
     i += n;
@@ -181,10 +213,11 @@ void PairEncoder::unload(std::string_view piece, const std::uint32_t* slots, std
   }
 }
 
-// `bytes` are those of one character; empty in byte-level models, where only a token could have written them.
+// `bytes` are those of one character.
 void PairEncoder::append_unknown(std::string_view bytes, bool& after_unknown, std::vector<Token>& out) const {
-  if (vocab_.byte_fallback && !bytes.empty() &&
-      std::all_of(bytes.begin(), bytes.end(), [&](char b) { return lexicon_.byte_token(static_cast<std::uint8_t>(b)) != kNoToken; })) {
+  if (vocab_.byte_fallback && std::all_of(bytes.begin(), bytes.end(), [&](char b) {
+        return lexicon_.byte_token(static_cast<std::uint8_t>(b)) != kNoToken;
+      })) {
     for (const char b : bytes) out.push_back(lexicon_.byte_token(static_cast<std::uint8_t>(b)));
     after_unknown = false;
     return;
@@ -223,7 +256,7 @@ void PairEncoder::encode_naive(std::string_view piece, std::vector<Token>& out) 
   bool after_unknown = false;
   for (const Symbol& x : s) {
     if (x.id & slot::kPseudo) {
-      append_unknown(vocab_.model == TokenModel::byte_level ? std::string_view{} : piece.substr(x.at, x.n), after_unknown, out);
+      append_unknown(piece.substr(x.at, x.n), after_unknown, out);
     } else {
       out.push_back(static_cast<Token>(x.id));
       after_unknown = false;

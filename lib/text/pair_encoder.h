@@ -1,6 +1,7 @@
 // Pieces of text to tokens by merging pairs: byte-level BPE, BPE over characters, and SentencePiece's BPE by scores.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -16,7 +17,7 @@ namespace dsv31::inline v1::text {
 
 class PairEncoder {
  public:
-  // Throws format for merges whose lengths do not add up.
+  // Throws format for a score that is NaN.
   PairEncoder(const VocabData& vocab, const Lexicon& lexicon);
 
   // Appends the tokens of one piece. Text is any bytes; those that have no token become the unknown token, or nothing where the
@@ -30,8 +31,10 @@ class PairEncoder {
   struct TablePairs;
   struct TextPairs;
 
-  bool encode_whole(std::string_view piece, Token& id, bool& known) const noexcept;
-  void encode_short(std::string_view piece, Work& work, std::vector<Token>& out) const;
+  void rank_scores();
+  void encode_part(std::string_view part, MergeScratch& scratch, Work& work, std::vector<Token>& out) const;
+  template <class Pairs>
+  void encode_short(const Pairs& pairs, std::string_view part, Work& work, std::vector<Token>& out) const;
   std::size_t load_symbols(std::string_view piece, std::uint32_t* slots) const;  // returns how many
   void unload(std::string_view piece, const std::uint32_t* slots, std::vector<Token>& out) const;
   void append_unknown(std::string_view bytes, bool& after_unknown, std::vector<Token>& out) const;
@@ -41,7 +44,12 @@ class PairEncoder {
   MergeTable table_;
   std::vector<std::uint32_t> ranks_;  // (n_tokens), sentencepiece: equal for equal scores, lower merges first
 
-  // Byte-level: whether merging the bytes of a token gives that token. Found out when first needed; any thread finds the same.
+  // A text over characters may be as long as the input. No merge reaches over a space behind byte b unless a token has b and a
+  // space in it, so that the text may be cut there: words are merged on their own.
+  bool cuts_at_spaces_ = false;
+  std::array<bool, 256> joins_space_{};
+
+  // Whether merging the text of a token gives that token. Found out when first needed; any thread finds the same.
   enum : std::uint8_t { kAsk = 0, kYes = 1, kNo = 2 };
   std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;  // (n_tokens)
 };

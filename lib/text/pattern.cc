@@ -69,8 +69,8 @@ Pattern::Pattern(std::string_view source, std::string_view where, bool jit) {
   pcre2_set_parens_nest_limit(context.get(), 64);
   int error = 0;
   PCRE2_SIZE at = 0;
-  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source.data()), source.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                            &error, &at, context.get()));
+  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(source.data()), source.size(),
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, context.get()));
   if (!code_) {
     if (error == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
     throw Error(Code::unsupported, where, fmt::format("pattern: got one that PCRE2 refuses (error {} at byte {})", error, at));
@@ -78,11 +78,13 @@ Pattern::Pattern(std::string_view source, std::string_view where, bool jit) {
   jit_ = jit && pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE) == 0;  // hosts may forbid executable memory
 }
 
-bool Pattern::search(std::string_view text, std::size_t from, PatternScratch& scratch, std::size_t& begin, std::size_t& end) const {
+bool Pattern::search(std::string_view text, std::size_t from, PatternScratch& scratch, std::size_t& begin,
+                     std::size_t& end) const {
   const std::size_t left = text.size() - from;
   // A run of one class costs about a step a character when a greedy repeat gives its characters back.
   pcre2_set_match_limit(scratch.context_, static_cast<std::uint32_t>(std::min<std::size_t>(1'000'000 + 8 * left, UINT32_MAX)));
-  pcre2_set_heap_limit(scratch.context_, static_cast<std::uint32_t>(std::min<std::size_t>(64 * 1024 + left / 128, UINT32_MAX)));  // KiB
+  pcre2_set_heap_limit(scratch.context_,
+                       static_cast<std::uint32_t>(std::min<std::size_t>(64 * 1024 + left / 128, UINT32_MAX)));  // KiB
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   int rc = PCRE2_ERROR_JIT_STACKLIMIT;
   if (jit_) rc = pcre2_jit_match(code_.get(), subject, text.size(), from, PCRE2_NO_UTF_CHECK, scratch.data_, scratch.context_);
@@ -92,7 +94,8 @@ bool Pattern::search(std::string_view text, std::size_t from, PatternScratch& sc
   if (rc == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
   if (rc < 0)
     throw Error(Code::limit, "tokenizer",
-                fmt::format("pre-tokenizer pattern: got a text of {} bytes that makes it pass its limits (PCRE2 error {})", text.size(), rc));
+                fmt::format("pre-tokenizer pattern: got a text of {} bytes that makes it pass its limits (PCRE2 error {})",
+                            text.size(), rc));
   const PCRE2_SIZE* o = pcre2_get_ovector_pointer(scratch.data_);
   begin = o[0];
   end = std::max(o[0], o[1]);  // \K may put the start behind the end

@@ -2,8 +2,8 @@
 //
 // The patterns in tokenizer.json are written for Oniguruma with Unicode classes. translate_pattern rewrites what PCRE2 reads
 // differently (\s, \w, \h, \v, scripts, class intersection) and refuses what it cannot say. Matching needs no machine stack in
-// proportion to the text: frames and the stack of compiled code are on the heap, and steps and memory are limited, so that a pattern
-// made to backtrack ends in a limit error.
+// proportion to the text: frames and the stack of compiled code are on the heap, and steps and memory are limited, so that a
+// pattern made to backtrack ends in a limit error.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Oniguruma's pattern language (as Hugging Face tokenizers use it) to PCRE2's.
 //
 // The two agree on most of what pre-tokenizers write. Rewritten here: \s is White_Space, \w is letters, marks, digits,
-// connectors, the Latin-1 fractions and powers, circled letters, \h is a hexadecimal digit, \v a vertical tab, \p{Han} the script without its extensions, and a class intersection
-// [A&&[^B]] becomes a look-ahead before [A].
+// connectors, the Latin-1 fractions and powers, circled letters, \h is a hexadecimal digit, \v a vertical tab, \p{Han} the script
+// without its extensions, and a class intersection [A&&[^B]] becomes a look-ahead before [A].
 #include <fmt/format.h>
 
 #include <array>
@@ -14,7 +14,8 @@ namespace dsv31::inline v1::text {
 
 namespace {
 
-constexpr std::string_view kSpaceRanges = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr std::string_view kSpaceRanges =
+    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kNotSpaceRanges =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
 constexpr std::string_view kWordItems =
@@ -22,9 +23,9 @@ constexpr std::string_view kWordItems =
 
 // Scripts and only scripts: PCRE2 reads a bare script name as script extensions.
 constexpr std::array<std::string_view, 27> kScripts = {
-    "Han",   "Hiragana", "Katakana", "Hangul",    "Latin",    "Greek",   "Cyrillic", "Armenian", "Georgian",
-    "Arabic", "Hebrew",  "Syriac",   "Thaana",    "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya",
-    "Tamil", "Telugu",   "Kannada",  "Malayalam", "Sinhala",  "Thai",    "Lao",      "Tibetan",  "Khmer"};
+    "Han",    "Hiragana", "Katakana", "Hangul",    "Latin",      "Greek",   "Cyrillic", "Armenian", "Georgian",
+    "Arabic", "Hebrew",   "Syriac",   "Thaana",    "Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya",
+    "Tamil",  "Telugu",   "Kannada",  "Malayalam", "Sinhala",    "Thai",    "Lao",      "Tibetan",  "Khmer"};
 
 class Translator {
  public:
@@ -69,19 +70,24 @@ class Translator {
         to.append(negated ? "[^" : "[").append(items).append("]");
     };
     switch (c) {
-      case 's': return set(kSpaceRanges, false);
+      case 's':
+        return set(kSpaceRanges, false);
       case 'S':
         if (in_class) return set(kNotSpaceRanges, false);
         return set(kSpaceRanges, true);
-      case 'w': return set(kWordItems, false);
+      case 'w':
+        return set(kWordItems, false);
       case 'W':
         if (in_class) refuse("\\W in a class");
         return set(kWordItems, true);
-      case 'h': return set("0-9A-Fa-f", false);
+      case 'h':
+        return set("0-9A-Fa-f", false);
       case 'H':
         if (in_class) refuse("\\H in a class");
         return set("0-9A-Fa-f", true);
-      case 'v': to += "\\x{b}"; return;
+      case 'v':
+        to += "\\x{b}";
+        return;
       case 'b':
         if (in_class) break;
         to += fmt::format("(?:(?<=[{0}])(?![{0}])|(?<![{0}])(?=[{0}]))", kWordItems);
@@ -96,10 +102,21 @@ class Translator {
         return;
       }
       case 'p':
-      case 'P': return property(to, c);
-      case 'C': case 'G': case 'g': case 'k': case 'K': case 'N': case 'O': case 'X': case 'y': case 'Y':
+      case 'P':
+        return property(to, c);
+      case 'C':
+      case 'G':
+      case 'g':
+      case 'k':
+      case 'K':
+      case 'N':
+      case 'O':
+      case 'X':
+      case 'y':
+      case 'Y':
         refuse("a construct with another meaning");
-      default: break;
+      default:
+        break;
     }
     if (static_cast<unsigned char>(c) < 0x80) to += '\\';  // an escaped character of more bytes stands for itself
     to += c;
@@ -169,7 +186,8 @@ class Translator {
 }  // namespace
 
 std::string translate_pattern(std::string_view pattern, std::string_view where) {
-  if (pattern.size() > (1u << 16)) throw Error(Code::limit, where, fmt::format("pattern: got {} bytes, expected at most 65536", pattern.size()));
+  if (pattern.size() > (1u << 16))
+    throw Error(Code::limit, where, fmt::format("pattern: got {} bytes, expected at most 65536", pattern.size()));
   return Translator(pattern, where).run();
 }
 

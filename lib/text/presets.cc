@@ -9,7 +9,8 @@ namespace {
 using Text = std::string_view;
 using namespace pattern_text;
 
-// The cased letters of the DeepSeek-LLM tokenizer: Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, Coptic, Glagolitic, Deseret, ...
+// The cased letters of the DeepSeek-LLM tokenizer: Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, Coptic, Glagolitic,
+// Deseret, ...
 constexpr Text kDeepSeekLetters =
     R"(\s?[A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af}\x{370}-\x{373})"
     R"(\x{376}\x{377}\x{37b}-\x{37d}\x{37f}\x{386}\x{388}-\x{38a}\x{38c}\x{38e}-\x{3a1}\x{3a3}-\x{3f5}\x{3f7}-\x{481}\x{48a}-)"
@@ -25,8 +26,8 @@ constexpr Text kDeepSeekLetters =
 constexpr Text kDeepSeekPunctuation = R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)";
 constexpr Text kEastAsian = R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
 constexpr Text kLineEnd = R"([\r\n])";
-// The file says \s+$. No piece here holds a line feed beside anything else, so that the look-behind changes no match; it keeps a run
-// that something follows from being tried at each of its characters.
+// The file says \s+$. No piece here holds a line feed beside anything else, so that the look-behind changes no match; it keeps a
+// run that something follows from being tried at each of its characters.
 constexpr Text kSpaceAtEnd = R"((?<!\s)\s+$)";
 
 constexpr Text kDeepSeekV3Steps[] = {kNumber3, kDeepSeekCjk, kDeepSeekV3};
@@ -65,8 +66,10 @@ constexpr Text kExaoneMoeSteps[] = {
 constexpr Preset kDeepSeekV3Preset{kDeepSeekV3Steps}, kDeepSeekLlm{kDeepSeekLlmSteps}, kDeepSeekCoder{kDeepSeekCoderSteps};
 constexpr Preset kLlamaBpe{kLlama3Steps, true, true}, kLlama3Plain{kLlama3Steps}, kGlm4{kLlama3Steps, true};
 constexpr Preset kQwen2Preset{kQwen2Steps}, kQwen35{kQwen35Steps}, kGpt2Preset{kGpt2Steps}, kSmolLm{kSmolLmSteps};
-constexpr Preset kDefault{kDefaultSteps}, kFalcon{kFalconSteps}, kMiniCpm5{kMiniCpm5Steps, true}, kTekken{kTekkenSteps, true, true};
-constexpr Preset kGpt4oPreset{kGpt4oSteps}, kKimiK2{kKimiK2Steps}, kBloom{kBloomSteps}, kViking{kVikingSteps}, kBailing{kBailingSteps};
+constexpr Preset kDefault{kDefaultSteps}, kFalcon{kFalconSteps}, kMiniCpm5{kMiniCpm5Steps, true},
+    kTekken{kTekkenSteps, true, true};
+constexpr Preset kGpt4oPreset{kGpt4oSteps}, kKimiK2{kKimiK2Steps}, kBloom{kBloomSteps}, kViking{kVikingSteps},
+    kBailing{kBailingSteps};
 constexpr Preset kSeedCoder{kSeedCoderSteps}, kSuperBpe{kSuperBpeSteps}, kTinyAya{kTinyAyaSteps}, kExaoneMoe{kExaoneMoeSteps};
 
 struct Name {
@@ -75,30 +78,89 @@ struct Name {
 };
 
 constexpr Name kNames[] = {
-    {"deepseek-v3", &kDeepSeekV3Preset}, {"deepseek3", &kDeepSeekV3Preset}, {"deepseek-r1", &kDeepSeekV3Preset},
-    {"deepseek-v3.1", &kDeepSeekV3Preset}, {"deepseek-v3.2", &kDeepSeekV3Preset}, {"hunyuan-dense", &kDeepSeekV3Preset},
-    {"joyai-llm", &kDeepSeekV3Preset}, {"hy_v4", &kDeepSeekV3Preset},
-    {"deepseek-llm", &kDeepSeekLlm}, {"deepseek-coder", &kDeepSeekCoder},
-    {"llama-bpe", &kLlamaBpe}, {"llama3", &kLlamaBpe}, {"llama-v3", &kLlamaBpe}, {"falcon3", &kLlamaBpe}, {"falcon-h1", &kLlamaBpe},
-    {"pixtral", &kLlamaBpe}, {"midm-2.0", &kLlamaBpe}, {"lfm2", &kLlamaBpe}, {"jina-v5-nano", &kLlamaBpe},
-    {"dbrx", &kLlama3Plain}, {"smaug-bpe", &kLlama3Plain}, {"chatglm-bpe", &kLlama3Plain},
-    {"glm4", &kGlm4}, {"glm5", &kGlm4}, {"minicpm5", &kMiniCpm5},
-    {"qwen2", &kQwen2Preset}, {"deepseek-r1-qwen", &kQwen2Preset}, {"kormo", &kQwen2Preset}, {"f2llmv2", &kQwen2Preset},
-    {"stablelm2", &kQwen2Preset}, {"megrez", &kQwen2Preset}, {"hunyuan", &kQwen2Preset}, {"solar-open", &kQwen2Preset},
-    {"grok-2", &kQwen2Preset}, {"qwen35", &kQwen35},
-    {"gpt-2", &kGpt2Preset}, {"phi-2", &kGpt2Preset}, {"jina-es", &kGpt2Preset}, {"jina-de", &kGpt2Preset}, {"gigachat", &kGpt2Preset},
-    {"jina-v2-es", &kGpt2Preset}, {"jina-v2-de", &kGpt2Preset}, {"a.x-4.0", &kGpt2Preset}, {"mellum", &kGpt2Preset},
-    {"modern-bert", &kGpt2Preset}, {"jina-v1-en", &kGpt2Preset}, {"jina-v2-code", &kGpt2Preset}, {"roberta-bpe", &kGpt2Preset},
-    {"mpt", &kGpt2Preset}, {"olmo", &kGpt2Preset}, {"jais", &kGpt2Preset}, {"trillion", &kGpt2Preset}, {"granite-docling", &kGpt2Preset},
+    {"deepseek-v3", &kDeepSeekV3Preset},
+    {"deepseek3", &kDeepSeekV3Preset},
+    {"deepseek-r1", &kDeepSeekV3Preset},
+    {"deepseek-v3.1", &kDeepSeekV3Preset},
+    {"deepseek-v3.2", &kDeepSeekV3Preset},
+    {"hunyuan-dense", &kDeepSeekV3Preset},
+    {"joyai-llm", &kDeepSeekV3Preset},
+    {"hy_v4", &kDeepSeekV3Preset},
+    {"deepseek-llm", &kDeepSeekLlm},
+    {"deepseek-coder", &kDeepSeekCoder},
+    {"llama-bpe", &kLlamaBpe},
+    {"llama3", &kLlamaBpe},
+    {"llama-v3", &kLlamaBpe},
+    {"falcon3", &kLlamaBpe},
+    {"falcon-h1", &kLlamaBpe},
+    {"pixtral", &kLlamaBpe},
+    {"midm-2.0", &kLlamaBpe},
+    {"lfm2", &kLlamaBpe},
+    {"jina-v5-nano", &kLlamaBpe},
+    {"dbrx", &kLlama3Plain},
+    {"smaug-bpe", &kLlama3Plain},
+    {"chatglm-bpe", &kLlama3Plain},
+    {"glm4", &kGlm4},
+    {"glm5", &kGlm4},
+    {"minicpm5", &kMiniCpm5},
+    {"qwen2", &kQwen2Preset},
+    {"deepseek-r1-qwen", &kQwen2Preset},
+    {"kormo", &kQwen2Preset},
+    {"f2llmv2", &kQwen2Preset},
+    {"stablelm2", &kQwen2Preset},
+    {"megrez", &kQwen2Preset},
+    {"hunyuan", &kQwen2Preset},
+    {"solar-open", &kQwen2Preset},
+    {"grok-2", &kQwen2Preset},
+    {"qwen35", &kQwen35},
+    {"gpt-2", &kGpt2Preset},
+    {"phi-2", &kGpt2Preset},
+    {"jina-es", &kGpt2Preset},
+    {"jina-de", &kGpt2Preset},
+    {"gigachat", &kGpt2Preset},
+    {"jina-v2-es", &kGpt2Preset},
+    {"jina-v2-de", &kGpt2Preset},
+    {"a.x-4.0", &kGpt2Preset},
+    {"mellum", &kGpt2Preset},
+    {"modern-bert", &kGpt2Preset},
+    {"jina-v1-en", &kGpt2Preset},
+    {"jina-v2-code", &kGpt2Preset},
+    {"roberta-bpe", &kGpt2Preset},
+    {"mpt", &kGpt2Preset},
+    {"olmo", &kGpt2Preset},
+    {"jais", &kGpt2Preset},
+    {"trillion", &kGpt2Preset},
+    {"granite-docling", &kGpt2Preset},
     {"exaone4", &kGpt2Preset},
-    {"smollm", &kSmolLm}, {"starcoder", &kSmolLm}, {"refact", &kSmolLm}, {"command-r", &kSmolLm}, {"codeshell", &kSmolLm},
-    {"exaone", &kSmolLm}, {"minerva-7b", &kSmolLm}, {"mellum2", &kSmolLm},
-    {"gpt-4o", &kGpt4oPreset}, {"llama4", &kGpt4oPreset}, {"kanana2", &kGpt4oPreset}, {"talkie", &kGpt4oPreset},
-    {"minimax-m2", &kGpt4oPreset}, {"kimi-k2", &kKimiK2}, {"tekken", &kTekken},
-    {"bloom", &kBloom}, {"poro-chat", &kBloom}, {"gpt3-finnish", &kBloom}, {"viking", &kViking},
-    {"bailingmoe", &kBailing}, {"bailingmoe2", &kBailing}, {"llada-moe", &kBailing}, {"seed-coder", &kSeedCoder},
-    {"superbpe", &kSuperBpe}, {"tiny_aya", &kTinyAya}, {"cohere2moe", &kTinyAya}, {"exaone-moe", &kExaoneMoe},
-    {"falcon", &kFalcon}, {"default", &kDefault},
+    {"smollm", &kSmolLm},
+    {"starcoder", &kSmolLm},
+    {"refact", &kSmolLm},
+    {"command-r", &kSmolLm},
+    {"codeshell", &kSmolLm},
+    {"exaone", &kSmolLm},
+    {"minerva-7b", &kSmolLm},
+    {"mellum2", &kSmolLm},
+    {"gpt-4o", &kGpt4oPreset},
+    {"llama4", &kGpt4oPreset},
+    {"kanana2", &kGpt4oPreset},
+    {"talkie", &kGpt4oPreset},
+    {"minimax-m2", &kGpt4oPreset},
+    {"kimi-k2", &kKimiK2},
+    {"tekken", &kTekken},
+    {"bloom", &kBloom},
+    {"poro-chat", &kBloom},
+    {"gpt3-finnish", &kBloom},
+    {"viking", &kViking},
+    {"bailingmoe", &kBailing},
+    {"bailingmoe2", &kBailing},
+    {"llada-moe", &kBailing},
+    {"seed-coder", &kSeedCoder},
+    {"superbpe", &kSuperBpe},
+    {"tiny_aya", &kTinyAya},
+    {"cohere2moe", &kTinyAya},
+    {"exaone-moe", &kExaoneMoe},
+    {"falcon", &kFalcon},
+    {"default", &kDefault},
 };
 
 }  // namespace

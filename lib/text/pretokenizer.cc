@@ -32,20 +32,29 @@ const char* digit(const char* p, const char* end) noexcept {
 
 PreTokenizer::PreTokenizer(const std::vector<SplitStep>& steps, PreTokenizerOptions options) {
   if (steps.size() > kMaxSplitSteps)
-    throw Error(Code::limit, "tokenizer", fmt::format("pre-tokenizer: got {} steps, expected at most {}", steps.size(), kMaxSplitSteps));
+    throw Error(Code::limit, "tokenizer",
+                fmt::format("pre-tokenizer: got {} steps, expected at most {}", steps.size(), kMaxSplitSteps));
   for (const SplitStep& s : steps) {
     Step& to = steps_.emplace_back(Step{s.kind, s.behavior, s.invert, {}, nullptr, nullptr});
     switch (s.kind) {
       case SplitStep::Kind::literal:
-        if (s.pattern.empty()) throw Error(Code::format, "tokenizer", "pre-tokenizer: got an empty text to split at, expected one byte at least");
+        if (s.pattern.empty())
+          throw Error(Code::format, "tokenizer", "pre-tokenizer: got an empty text to split at, expected one byte at least");
         to.literal = s.pattern;
         break;
-      case SplitStep::Kind::digits: to.matcher = digit; break;
-      case SplitStep::Kind::punctuation: to.matcher = punctuation; break;
-      case SplitStep::Kind::white_space: to.matcher = white_space; break;
+      case SplitStep::Kind::digits:
+        to.matcher = digit;
+        break;
+      case SplitStep::Kind::punctuation:
+        to.matcher = punctuation;
+        break;
+      case SplitStep::Kind::white_space:
+        to.matcher = white_space;
+        break;
       case SplitStep::Kind::pattern:
         if (options.scanners) to.matcher = find_scanner(s.pattern);
-        if (to.matcher == nullptr) to.pattern = std::make_unique<Pattern>(translate_pattern(s.pattern, "tokenizer"), "tokenizer", options.jit);
+        if (to.matcher == nullptr)
+          to.pattern = std::make_unique<Pattern>(translate_pattern(s.pattern, "tokenizer"), "tokenizer", options.jit);
     }
   }
 }
@@ -78,7 +87,9 @@ struct PreTokenizer::Segments {
     if (from == to) return;
     match = match != invert;
     switch (behavior) {
-      case SplitStep::Behavior::isolated: emit(from, to); return;
+      case SplitStep::Behavior::isolated:
+        emit(from, to);
+        return;
       case SplitStep::Behavior::removed:
         if (!match) emit(from, to);
         return;
@@ -133,7 +144,8 @@ void PreTokenizer::run(std::size_t step, std::string_view piece, PatternScratch*
       p = q;
     }
   } else if (s.pattern) {
-    for (std::size_t from = 0, begin = 0, end = 0; from <= piece.size() && s.pattern->search(piece, from, *scratch, begin, end);) {
+    for (std::size_t from = 0, begin = 0, end = 0;
+         from <= piece.size() && s.pattern->search(piece, from, *scratch, begin, end);) {
       segments.add(gap, begin, false);
       segments.add(begin, end, true);
       gap = end;

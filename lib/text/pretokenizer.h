@@ -1,8 +1,9 @@
-// Cuts text into the pieces that merging may not cross. A pre-tokenizer is a list of steps; each cuts every piece of the step before
-// into matches and gaps, so a look-ahead sees the end of its piece, not what follows it. Pieces are handed on as they are found: no
-// list of them exists, whatever the length of the text.
+// Cuts text into the pieces that merging may not cross. A pre-tokenizer is a list of steps; each cuts every piece of the step
+// before into matches and gaps, so a look-ahead sees the end of its piece, not what follows it. Pieces are handed on as they are
+// found: no list of them exists, whatever the length of the text.
 //
-// Bytes that are no UTF-8 take no part: a maximal run of them is one piece, and the text on both sides is cut as though it stood alone.
+// Bytes that are no UTF-8 take no part: a maximal run of them is one piece, and the text on both sides is cut as though it stood
+// alone.
 #pragma once
 
 #include <memory>

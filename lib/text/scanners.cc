@@ -151,10 +151,14 @@ const char* deepseek_v3(const char* p, const char* end) noexcept {
 }
 
 constexpr Scanner kScanners[] = {
-    {pattern_text::kNumber, number},          {pattern_text::kNumbers, numbers},
-    {pattern_text::kNumber3, number3},        {pattern_text::kGpt2, gpt2},
-    {pattern_text::kLlama3, llama3<3>},       {pattern_text::kQwen2, llama3<1>},
-    {pattern_text::kDeepSeekCjk, deepseek_cjk_run}, {pattern_text::kDeepSeekV3, deepseek_v3},
+    {pattern_text::kNumber, number},
+    {pattern_text::kNumbers, numbers},
+    {pattern_text::kNumber3, number3},
+    {pattern_text::kGpt2, gpt2},
+    {pattern_text::kLlama3, llama3<3>},
+    {pattern_text::kQwen2, llama3<1>},
+    {pattern_text::kDeepSeekCjk, deepseek_cjk_run},
+    {pattern_text::kDeepSeekV3, deepseek_v3},
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Hand-written matchers of the patterns that most models use: no regular-expression engine, constant stack, one look at a character.
+// Hand-written matchers of the patterns that most models use: no regular-expression engine, constant stack, one look at a
+// character.
 //
-// A matcher is the pattern anchored at one place of a valid UTF-8 text: it returns the end of the match that starts at p, or p where
-// none does. What it must return is defined by the pattern; a test compares both on random texts.
+// A matcher is the pattern anchored at one place of a valid UTF-8 text: it returns the end of the match that starts at p, or p
+// where none does. What it must return is defined by the pattern; a test compares both on random texts.
 #pragma once
 
 #include <string_view>
@@ -32,7 +33,8 @@ inline constexpr std::string_view kQwen2 =
 inline constexpr std::string_view kDeepSeekCjk = "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+";
 // The carriage returns and line feeds stand in the file as themselves.
 inline constexpr std::string_view kDeepSeekV3 =
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+    "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
 }  // namespace pattern_text
 
 }  // namespace dsv31::inline v1::text

@@ -88,7 +88,8 @@ bool SpecialMatcher::next(std::string_view text, std::size_t from, std::size_t l
     if (best == nullptr) continue;
     match = {best->token.id, at, best_end};
     if (best->token.left_strip)
-      for (std::size_t b; match.begin > from && (b = character_before(text, match.begin)) < match.begin && b >= from && has_class(text, b, kSpace);)
+      for (std::size_t b; match.begin > from && (b = character_before(text, match.begin)) < match.begin && b >= from &&
+                          has_class(text, b, kSpace);)
         match.begin = b;
     if (best->token.right_strip)
       while (match.end < limit && has_class(text, match.end, kSpace)) match.end += utf8_length(text[match.end]);

@@ -1,6 +1,6 @@
-// Finds special tokens in text: the partition that comes before everything else. A trie of their texts, walked from each place where
-// one may start; the leftmost match wins, of several there the longest. A walk is as long as the longest special token at most, so
-// the cost is linear in the text and does not grow with the number of tokens.
+// Finds special tokens in text: the partition that comes before everything else. A trie of their texts, walked from each place
+// where one may start; the leftmost match wins, of several there the longest. A walk is as long as the longest special token at
+// most, so the cost is linear in the text and does not grow with the number of tokens.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ class SpecialMatcher {
     Token id = kNoToken;
     std::size_t begin = 0, end = 0;  // with the white space that the token swallows
   };
-  // The first match in text[from, limit). Control and unknown tokens match only where `control`; user-defined ones always. White space
-  // is swallowed inside [from, limit) only; whether a token stands as a word is judged by the whole text.
+  // The first match in text[from, limit). Control and unknown tokens match only where `control`; user-defined ones always. White
+  // space is swallowed inside [from, limit) only; whether a token stands as a word is judged by the whole text.
   bool next(std::string_view text, std::size_t from, std::size_t limit, bool control, Match& match) const noexcept;
 
  private:

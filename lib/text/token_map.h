@@ -1,5 +1,5 @@
-// Byte strings to token ids: the lookup on the hot path of every tokenizer. Open addressing over (id, tag) pairs; the strings stay in
-// the vocabulary's arena. Building counts probes, so a vocabulary made to collide is refused instead of slow.
+// Byte strings to token ids: the lookup on the hot path of every tokenizer. Open addressing over (id, tag) pairs; the strings
+// stay in the vocabulary's arena. Building counts probes, so a vocabulary made to collide is refused instead of slow.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,8 @@ class TokenMap {
  public:
   void reserve(std::size_t count) { grow(std::bit_ceil(count + count / 2 + 16)); }
 
-  // Adds id under s; returns the id that has s already (nothing is added then), else kNoToken. name_of(id) gives the string of an id.
+  // Adds id under s; returns the id that has s already (nothing is added then), else kNoToken. name_of(id) gives the string of an
+  // id.
   template <class NameOf>
   Token insert(std::string_view s, Token id, const NameOf& name_of) {
     if (4 * (used_ + 1) > 3 * slots_.size()) {
@@ -80,7 +81,8 @@ class TokenMap {
   }
   void spend() {
     if (++probes_ > 64 * (used_ + 1024))
-      throw Error(Code::limit, "tokenizer", "tokens: got texts that collide in the token table, expected at most 64 probes a token");
+      throw Error(Code::limit, "tokenizer",
+                  "tokens: got texts that collide in the token table, expected at most 64 probes a token");
   }
 
   std::vector<Slot> slots_;  // a power of two, at most three quarters full

@@ -59,7 +59,8 @@ bool Tokenizer::is_end_of_generation(Token id) const noexcept {
   return std::binary_search(ids.begin(), ids.end(), id);
 }
 
-StreamDecoder::StreamDecoder(Tokenizer tokenizer, bool skip_special) : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {}
+StreamDecoder::StreamDecoder(Tokenizer tokenizer, bool skip_special)
+    : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {}
 
 std::string StreamDecoder::push(Token id) {
   const Tokenizer::Impl& impl = tokenizer_.impl();

@@ -1,4 +1,5 @@
-// Text to tokens: special tokens are cut out first, what lies between is normalised, cut into pieces and merged, fragment by fragment.
+// Text to tokens: special tokens are cut out first, what lies between is normalised, cut into pieces and merged, fragment by
+// fragment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,8 @@ using text::TokenModel;
 
 void check_length(std::size_t bytes) {
   if (bytes > text::kMaxTextBytes)
-    throw Error(Code::limit, "tokenizer.encode", fmt::format("text: got {} bytes, expected at most {}", bytes, text::kMaxTextBytes));
+    throw Error(Code::limit, "tokenizer.encode",
+                fmt::format("text: got {} bytes, expected at most {}", bytes, text::kMaxTextBytes));
 }
 
 // One call of encode.
@@ -99,9 +101,10 @@ std::vector<Token> Tokenizer::Impl::encode(const PromptText& prompt, text::Work&
   std::size_t end = 0;
   for (const PromptText::Range& r : prompt.trusted) {
     if (r.begin > r.end || r.begin < end || r.end > s.size())
-      throw Error(Code::argument, "tokenizer.encode",
-                  fmt::format("trusted: got the range {} to {} after {} in a text of {} bytes, expected disjoint ascending ranges in it", r.begin,
-                              r.end, end, s.size()));
+      throw Error(
+          Code::argument, "tokenizer.encode",
+          fmt::format("trusted: got the range {} to {} after {} in a text of {} bytes, expected disjoint ascending ranges in it",
+                      r.begin, r.end, end, s.size()));
     end = r.end;
   }
   std::vector<Token> out;

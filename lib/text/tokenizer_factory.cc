@@ -18,7 +18,9 @@ constexpr std::uint64_t kMaxJsonBytes = std::uint64_t{128} << 20;
 
 const io::Json* present(const io::Json& j) { return j.is_null() ? nullptr : &j; }
 
-std::string text_of(const Tokenizer& t, Token id) { return id == kNoToken ? std::string() : std::string(t.impl().vocab.text(id)); }
+std::string text_of(const Tokenizer& t, Token id) {
+  return id == kNoToken ? std::string() : std::string(t.impl().vocab.text(id));
+}
 
 }  // namespace
 
@@ -35,7 +37,9 @@ std::string chat_template_source(const io::Checkpoint& c) {
   const io::Json* t = c.tokenizer_config.find("chat_template");
   if (t == nullptr || t->is_null()) return {};
   if (t->is_string()) return t->as_string();
-  if (!t->is_array()) throw Error(Code::format, "tokenizer_config.json", fmt::format("chat_template: got {}, expected a text or an array", t->kind()));
+  if (!t->is_array())
+    throw Error(Code::format, "tokenizer_config.json",
+                fmt::format("chat_template: got {}, expected a text or an array", t->kind()));
   for (const io::Json& named : t->as_array())
     if (named.get_string("name") == "default") return named.get_string("template");
   return t->as_array().empty() ? std::string() : t->as_array()[0].get_string("template");
@@ -56,7 +60,8 @@ Tokenizer Tokenizer::open(std::shared_ptr<const Reader> file) {
   }
   const std::string json = io::read_text(*file, text::kMaxJsonBytes, "tokenizer.json");
   const std::size_t at = json.find_first_not_of(" \t\r\n");
-  if (at == std::string::npos || json[at] != '{') throw Error(Code::format, "tokenizer", "got a file that starts otherwise, expected GGUF or a JSON object");
+  if (at == std::string::npos || json[at] != '{')
+    throw Error(Code::format, "tokenizer", "got a file that starts otherwise, expected GGUF or a JSON object");
   return text::make_tokenizer(text::load_tokenizer_json(json));
 }
 

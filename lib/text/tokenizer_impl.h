@@ -1,4 +1,5 @@
-// A tokenizer put together: vocabulary, normalizer, pre-tokenizer, encoder. Immutable but for the flags that PairEncoder finds out.
+// A tokenizer put together: vocabulary, normalizer, pre-tokenizer, encoder. Immutable but for the flags that PairEncoder finds
+// out.
 #pragma once
 
 #include <optional>
@@ -28,8 +29,8 @@ struct Tokenizer::Impl {
   const text::SpecialMatcher specials;
   const text::Normalizer normalizer;
   const text::PreTokenizer splits;
-  std::optional<text::PairEncoder> pairs;       // all models but word_piece
-  std::optional<text::WordPiece> words;         // word_piece
+  std::optional<text::PairEncoder> pairs;  // all models but word_piece
+  std::optional<text::WordPiece> words;    // word_piece
 
   // Throws argument for an id outside the vocabulary.
   void check(Token id) const;

@@ -21,10 +21,22 @@ bool looks_like_control(std::string_view s) noexcept {
   return s.size() > open.size() + close.size() && s.starts_with(open) && s.ends_with(close);
 }
 
-constexpr std::string_view kBosTexts[] = {"<\xEF\xBD\x9C" "begin\xE2\x96\x81" "of\xE2\x96\x81" "sentence\xEF\xBD\x9C>", "<|begin_of_text|>",
-                                          "<bos>", "<s>", "[CLS]"};
-constexpr std::string_view kEosTexts[] = {"<\xEF\xBD\x9C" "end\xE2\x96\x81" "of\xE2\x96\x81" "sentence\xEF\xBD\x9C>", "<|end_of_text|>",
-                                          "<eos>", "</s>", "<|endoftext|>", "[SEP]"};
+constexpr std::string_view kBosTexts[] = {
+    "<\xEF\xBD\x9C"
+    "begin\xE2\x96\x81"
+    "of\xE2\x96\x81"
+    "sentence\xEF\xBD\x9C>",
+    "<|begin_of_text|>", "<bos>", "<s>", "[CLS]"};
+constexpr std::string_view kEosTexts[] = {
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81"
+    "of\xE2\x96\x81"
+    "sentence\xEF\xBD\x9C>",
+    "<|end_of_text|>",
+    "<eos>",
+    "</s>",
+    "<|endoftext|>",
+    "[SEP]"};
 
 // The text of a token member that is a string or an object with its content; empty where absent.
 std::string_view token_text(const io::Json* member) {
@@ -55,7 +67,8 @@ class Loader {
   void model_type() {
     const io::Json& m = raw_.model;
     const std::string type = m.string_or("type", raw_.merges.empty() ? "" : "BPE");
-    if (type == "Unigram" || (type.empty() && m.find("unk_id") != nullptr)) fail(Code::unsupported, "model.type: got Unigram, expected BPE or WordPiece");
+    if (type == "Unigram" || (type.empty() && m.find("unk_id") != nullptr))
+      fail(Code::unsupported, "model.type: got Unigram, expected BPE or WordPiece");
     if (!raw_.has_vocab) fail(Code::format, "model.vocab: got none, expected an object");
     if (type == "WordPiece") {
       v_.model = TokenModel::word_piece;
@@ -111,18 +124,23 @@ class Loader {
     std::size_t count = 0;
     for (std::size_t i = 0; i < raw_.vocab.size(); ++i) {
       const std::int64_t id = raw_.vocab[i].id;
-      if (!place(id, static_cast<std::uint32_t>(i), "model.vocab")) fail(Code::format, fmt::format("model.vocab: got the id {} twice, expected it once", id));
+      if (!place(id, static_cast<std::uint32_t>(i), "model.vocab"))
+        fail(Code::format, fmt::format("model.vocab: got the id {} twice, expected it once", id));
       count = std::max(count, static_cast<std::size_t>(id) + 1);
     }
     std::vector<bool> seen;
     for (std::size_t i = 0; i < added.size(); ++i) {
       const Added& a = added[i];
-      if (a.content.empty()) fail(Code::format, fmt::format("added_tokens: token {}: got an empty content, expected a text", a.id));
+      if (a.content.empty())
+        fail(Code::format, fmt::format("added_tokens: token {}: got an empty content, expected a text", a.id));
       if (!place(a.id, static_cast<std::uint32_t>(raw_.vocab.size() + i), "added_tokens")) {
         const std::uint32_t index = at[static_cast<std::size_t>(a.id)];
-        if (index >= raw_.vocab.size()) fail(Code::format, fmt::format("added_tokens: got the id {} twice, expected it once", a.id));
+        if (index >= raw_.vocab.size())
+          fail(Code::format, fmt::format("added_tokens: got the id {} twice, expected it once", a.id));
         if (raw_.text(raw_.vocab[index]) != a.content)
-          fail(Code::format, fmt::format("added_tokens: token {}: got a content that differs from its text in model.vocab, expected the same", a.id));
+          fail(Code::format,
+               fmt::format("added_tokens: token {}: got a content that differs from its text in model.vocab, expected the same",
+                           a.id));
       }
       const auto id = static_cast<std::size_t>(a.id);
       if (id >= seen.size()) seen.resize(id + 1, false);
@@ -134,7 +152,8 @@ class Loader {
     v_.ends.reserve(count + 1);
     v_.kinds.reserve(count);
     for (std::size_t id = 0; id < count; ++id) {
-      if (at[id] == none) fail(Code::format, fmt::format("model.vocab: got no token {}, expected ids 0 to {} without a gap", id, count - 1));
+      if (at[id] == none)
+        fail(Code::format, fmt::format("model.vocab: got no token {}, expected ids 0 to {} without a gap", id, count - 1));
       const bool base = at[id] < raw_.vocab.size();
       const std::string_view s = base ? raw_.text(raw_.vocab[at[id]]) : added[at[id] - raw_.vocab.size()].content;
       v_.add(s, base ? kind_of(s, id) : TokenKind::user_defined, kWhere);
@@ -142,7 +161,8 @@ class Loader {
     for (const Added& a : added) {
       const auto id = static_cast<Token>(a.id);
       TokenKind& kind = v_.kinds[static_cast<std::size_t>(id)];
-      if (kind != TokenKind::byte) kind = a.special || looks_like_control(a.content) ? TokenKind::control : TokenKind::user_defined;
+      if (kind != TokenKind::byte)
+        kind = a.special || looks_like_control(a.content) ? TokenKind::control : TokenKind::user_defined;
       if (kind == TokenKind::byte) continue;
       v_.specials.push_back(a.flags);
       v_.specials.back().id = id;
@@ -184,7 +204,8 @@ class Loader {
     const io::Json* ids = file == nullptr ? nullptr : file->find("eos_token_id");
     if (ids == nullptr || ids->is_null()) return;
     const auto add = [&](const io::Json& id) {
-      if (!id.is_int()) throw Error(Code::format, "generation_config.json", fmt::format("eos_token_id: got {}, expected an integer", id.kind()));
+      if (!id.is_int())
+        throw Error(Code::format, "generation_config.json", fmt::format("eos_token_id: got {}, expected an integer", id.kind()));
       // A padded vocabulary has ids that no token has; such an end can never be written.
       if (v_.in_range(id.as_int())) v_.end_of_generation.push_back(static_cast<Token>(id.as_int()));
     };
@@ -200,7 +221,9 @@ class Loader {
       const std::string_view s = c == nullptr ? std::string_view() : token_text(c->find(key));
       if (s.empty()) return otherwise;
       const Token id = v_.find(s);
-      if (id == kNoToken) throw Error(Code::mismatch, "tokenizer_config.json", fmt::format("{}: got a text that is no token, expected a token", key));
+      if (id == kNoToken)
+        throw Error(Code::mismatch, "tokenizer_config.json",
+                    fmt::format("{}: got a text that is no token, expected a token", key));
       return id;
     };
     const bool says_no_bos = c != nullptr && c->has("bos_token") && c->find("bos_token")->is_null();

@@ -79,16 +79,20 @@ class Handler final : public io::JsonEvents {
         break;
       case State::vocab:
         if (to_.vocab.size() >= kMaxTokens)
-          throw Error(Code::limit, kWhere, fmt::format("model.vocab: got more than {} tokens, expected at most that", kMaxTokens));
+          throw Error(Code::limit, kWhere,
+                      fmt::format("model.vocab: got more than {} tokens, expected at most that", kMaxTokens));
         to_.vocab.push_back({to_.texts.size(), name.size(), -1});
         to_.texts += name;
         break;
-      default: tree_.key(name);
+      default:
+        tree_.key(name);
     }
   }
   void start_object() override {
     switch (state_) {
-      case State::start: state_ = State::root; return;
+      case State::start:
+        state_ = State::root;
+        return;
       case State::root:
         if (name_ == "model") {
           state_ = State::model;
@@ -103,24 +107,35 @@ class Handler final : public io::JsonEvents {
           return;
         }
         break;
-      case State::vocab: fail("model.vocab: got an object for an id, expected an integer");
+      case State::vocab:
+        fail("model.vocab: got an object for an id, expected an integer");
       case State::merges:
-      case State::merge_pair: bad_merge("an object");
-      case State::tree: break;
+      case State::merge_pair:
+        bad_merge("an object");
+      case State::tree:
+        break;
     }
     open(io::Json(io::Json::Object{}));
   }
   void end_object() override {
     switch (state_) {
-      case State::root: state_ = State::start; return;
-      case State::model: state_ = State::root; return;
-      case State::vocab: state_ = State::model; return;
-      default: close();
+      case State::root:
+        state_ = State::start;
+        return;
+      case State::model:
+        state_ = State::root;
+        return;
+      case State::vocab:
+        state_ = State::model;
+        return;
+      default:
+        close();
     }
   }
   void start_array() override {
     switch (state_) {
-      case State::start: fail("got an array, expected an object");
+      case State::start:
+        fail("got an array, expected an object");
       case State::model:
         if (name_ == "merges") {
           state_ = State::merges;
@@ -132,9 +147,12 @@ class Handler final : public io::JsonEvents {
         state_ = State::merge_pair;
         parts_ = 0;
         return;
-      case State::merge_pair: bad_merge("an array in an array");
-      case State::vocab: fail("model.vocab: got an array for an id, expected an integer");
-      default: break;
+      case State::merge_pair:
+        bad_merge("an array in an array");
+      case State::vocab:
+        fail("model.vocab: got an array for an id, expected an integer");
+      default:
+        break;
     }
     open(io::Json(io::Json::Array{}));
   }
@@ -173,13 +191,21 @@ class Handler final : public io::JsonEvents {
   void scalar(io::Json v) {
     io::Json done;
     switch (state_) {
-      case State::start: fail("got a single value, expected an object");
-      case State::root: to_.root.as_object().emplace_back(std::move(name_), std::move(v)); return;
-      case State::model: to_.model.as_object().emplace_back(std::move(name_), std::move(v)); return;
-      case State::vocab: fail("model.vocab: got an id that is no integer, expected an integer");
+      case State::start:
+        fail("got a single value, expected an object");
+      case State::root:
+        to_.root.as_object().emplace_back(std::move(name_), std::move(v));
+        return;
+      case State::model:
+        to_.model.as_object().emplace_back(std::move(name_), std::move(v));
+        return;
+      case State::vocab:
+        fail("model.vocab: got an id that is no integer, expected an integer");
       case State::merges:
-      case State::merge_pair: bad_merge("a value that is no text");
-      case State::tree: tree_.value(std::move(v), done);
+      case State::merge_pair:
+        bad_merge("a value that is no text");
+      case State::tree:
+        tree_.value(std::move(v), done);
     }
   }
 

@@ -25,7 +25,8 @@ std::string type_of(const io::Json& step, std::string_view part) {
 }
 
 void check_depth(int depth, std::string_view part) {
-  if (depth > kMaxDepth) throw Error(Code::limit, kWhere, fmt::format("{}: got sequences nested deeper than {}, expected less", part, kMaxDepth));
+  if (depth > kMaxDepth)
+    throw Error(Code::limit, kWhere, fmt::format("{}: got sequences nested deeper than {}, expected less", part, kMaxDepth));
 }
 
 // Calls fn on each step of a sequence; `list` is the name of the array.
@@ -53,7 +54,10 @@ Behavior behavior_of(const io::Json& step, std::string_view absent) {
   if (s == "MergedWithPrevious") return Behavior::merged_with_previous;
   if (s == "MergedWithNext") return Behavior::merged_with_next;
   if (s == "Contiguous") return Behavior::contiguous;
-  throw Error(Code::format, kWhere, fmt::format("pre_tokenizer.behavior: got {}, expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", io::quoted(s)));
+  throw Error(
+      Code::format, kWhere,
+      fmt::format("pre_tokenizer.behavior: got {}, expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous",
+                  io::quoted(s)));
 }
 
 const io::Json* member(const io::Json& root, std::string_view key) {
@@ -65,7 +69,8 @@ const io::Json* member(const io::Json& root, std::string_view key) {
 
 bool TokenizerJsonSteps::is_byte_level(const io::Json& root) {
   return contains_type(root.find("pre_tokenizer"), "pretokenizers", "ByteLevel") ||
-         contains_type(root.find("normalizer"), "normalizers", "ByteLevel") || contains_type(root.find("decoder"), "decoders", "ByteLevel");
+         contains_type(root.find("normalizer"), "normalizers", "ByteLevel") ||
+         contains_type(root.find("decoder"), "decoders", "ByteLevel");
 }
 
 void TokenizerJsonSteps::read() {
@@ -133,7 +138,8 @@ void TokenizerJsonSteps::byte_level(const io::Json& step) {
     v_.space_prefix = SpacePrefix::every;
     v_.prefix_unless_space = true;
   }
-  if (step.bool_or("use_regex", true)) v_.splits.push_back({SplitStep::Kind::pattern, std::string(pattern_text::kGpt2), Behavior::isolated, false});
+  if (step.bool_or("use_regex", true))
+    v_.splits.push_back({SplitStep::Kind::pattern, std::string(pattern_text::kGpt2), Behavior::isolated, false});
   after_byte_level_ = true;
 }
 
@@ -174,7 +180,8 @@ void TokenizerJsonSteps::pre_tokenizer(const io::Json& step, int depth) {
   } else if (type == "Split") {
     split(step);
   } else if (type == "Digits") {
-    v_.splits.push_back({SplitStep::Kind::digits, "", step.bool_or("individual_digits", false) ? Behavior::isolated : Behavior::contiguous, false});
+    v_.splits.push_back({SplitStep::Kind::digits, "",
+                         step.bool_or("individual_digits", false) ? Behavior::isolated : Behavior::contiguous, false});
   } else if (type == "Punctuation") {
     v_.splits.push_back({SplitStep::Kind::punctuation, "", behavior_of(step, "Isolated"), false});
   } else if (type == "Whitespace") {
@@ -196,7 +203,8 @@ void TokenizerJsonSteps::post_processor(const io::Json& step, int depth) {
   const std::string type = type_of(step, "post_processor");
   const auto id_of = [&](const std::string& s) {
     const Token id = v_.find(s);
-    if (id == kNoToken) throw Error(Code::mismatch, kWhere, "post_processor: got a special token that is no token, expected a token");
+    if (id == kNoToken)
+      throw Error(Code::mismatch, kWhere, "post_processor: got a special token that is no token, expected a token");
     return id;
   };
   if (type == "Sequence") {
@@ -216,7 +224,8 @@ void TokenizerJsonSteps::post_processor(const io::Json& step, int depth) {
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     const auto pair = [&](std::string_view key) {
       const io::Json::Array& a = step.get_array(key);
-      if (a.empty() || !a[0].is_string()) throw Error(Code::format, kWhere, fmt::format("post_processor.{}: got no text, expected a text and an id", key));
+      if (a.empty() || !a[0].is_string())
+        throw Error(Code::format, kWhere, fmt::format("post_processor.{}: got no text, expected a text and an id", key));
       return id_of(a[0].as_string());
     };
     v_.bos = pair("cls");
@@ -235,10 +244,12 @@ void TokenizerJsonSteps::decoder(const io::Json& step, int depth) {
     each(step, "decoders", [&](const io::Json& s) { decoder(s, depth + 1); });
   } else if (type == "Metaspace") {
     v_.decode_space_mark = true;
-    v_.strip_first_space = step.string_or("prepend_scheme", step.bool_or("add_prefix_space", true) ? "always" : "never") != "never";
+    v_.strip_first_space =
+        step.string_or("prepend_scheme", step.bool_or("add_prefix_space", true) ? "always" : "never") != "never";
   } else if (type == "Replace") {
     const io::Json* literal = step.get_object("pattern").find("String");
-    if (literal != nullptr && literal->is_string() && literal->as_string() == kSpaceMark && step.get_string("content") == " ") v_.decode_space_mark = true;
+    if (literal != nullptr && literal->is_string() && literal->as_string() == kSpaceMark && step.get_string("content") == " ")
+      v_.decode_space_mark = true;
   } else if (type == "Strip") {
     if (step.string_or("content", " ") == " " && step.int_or("start", 0) > 0) v_.strip_first_space = true;
   }
@@ -257,7 +268,9 @@ void TokenizerJsonSteps::settle_space_mark() {
   v_.space_mark = true;
   if (!replaces_space_) return;
   // After the normalizer no space is left for a step to split at; other steps would see U+2581.
-  std::erase_if(v_.splits, [](const SplitStep& s) { return s.kind == SplitStep::Kind::literal && s.pattern == " " && s.behavior != Behavior::merged_with_next; });
+  std::erase_if(v_.splits, [](const SplitStep& s) {
+    return s.kind == SplitStep::Kind::literal && s.pattern == " " && s.behavior != Behavior::merged_with_next;
+  });
   for (const SplitStep& s : v_.splits)
     if (s.kind == SplitStep::Kind::pattern || (s.kind == SplitStep::Kind::literal && !metaspace_))
       refuse("pre_tokenizer", "a pattern over text whose spaces were replaced");

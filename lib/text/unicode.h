@@ -8,8 +8,8 @@
 
 namespace dsv31::inline v1::text {
 
-// Bits of a character's class. White_Space follows the Unicode property (what \s means in the patterns of tokenizer.json), which is
-// not PCRE2's \s: that one adds U+180E.
+// Bits of a character's class. White_Space follows the Unicode property (what \s means in the patterns of tokenizer.json), which
+// is not PCRE2's \s: that one adds U+180E.
 enum CharClass : std::uint8_t {
   kLetter = 1,        // \p{L}
   kMark = 2,          // \p{M}
@@ -33,7 +33,8 @@ constexpr std::array<std::uint8_t, 128> make_ascii_classes() {
     if (c == '\r' || c == '\n') t[c] = kSpace | kNewline;
     for (char s : {'$', '+', '<', '=', '>', '^', '`', '|', '~'})
       if (c == static_cast<unsigned>(s)) t[c] = kSymbol;
-    for (char s : {'!', '"', '#', '%', '&', '\'', '(', ')', '*', ',', '-', '.', '/', ':', ';', '?', '@', '[', '\\', ']', '_', '{', '}'})
+    for (char s :
+         {'!', '"', '#', '%', '&', '\'', '(', ')', '*', ',', '-', '.', '/', ':', ';', '?', '@', '[', '\\', ']', '_', '{', '}'})
       if (c == static_cast<unsigned>(s)) t[c] = kPunctuation;
   }
   return t;

@@ -8,7 +8,8 @@
 
 namespace dsv31::inline v1::text {
 
-// Length of the valid character at p, 0 where none starts there. Overlong forms, surrogates and values above U+10FFFF are invalid.
+// Length of the valid character at p, 0 where none starts there. Overlong forms, surrogates and values above U+10FFFF are
+// invalid.
 inline std::size_t utf8_valid_length(const char* p, const char* end) noexcept {
   const auto at = [&](std::ptrdiff_t i) { return static_cast<unsigned char>(p[i]); };
   const unsigned char b = at(0);

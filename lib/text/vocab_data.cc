@@ -19,11 +19,38 @@ int hex_digit(char c) noexcept {
 
 // Generation stops at these wherever a vocabulary has them. A model may name one as its end of turn without saying so in any key.
 constexpr std::string_view kEndTexts[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>",
-    "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<turn|>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81" "of\xE2\x96\x81" "sentence\xEF\xBD\x9C>",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|flush|>",
+    "<|calls|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<turn|>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81"
+    "of\xE2\x96\x81"
+    "sentence\xEF\xBD\x9C>",
     // fill-in-the-middle: padding, repository and file separators
-    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+    "<|fim_pad|>",
+    "<fim-pad>",
+    "<fim_pad>",
+    "<PAD>",
+    "<|fim_repo|>",
+    "<|repo_name|>",
+    "<fim-repo>",
+    "<REPO>",
+    "<reponame>",
+    "<|file_sep|>",
 };
 
 }  // namespace
@@ -37,7 +64,8 @@ std::optional<std::uint8_t> parse_byte_token(std::string_view s) noexcept {
 
 void VocabData::add(std::string_view s, TokenKind kind, std::string_view where) {
   const std::size_t id = kinds.size();
-  if (id >= kMaxTokens) throw Error(Code::limit, where, fmt::format("tokens: got more than {}, expected at most that", kMaxTokens));
+  if (id >= kMaxTokens)
+    throw Error(Code::limit, where, fmt::format("tokens: got more than {}, expected at most that", kMaxTokens));
   if (s.size() > kMaxTokenBytes)
     throw Error(Code::format, where, fmt::format("token {}: got {} bytes, expected at most {}", id, s.size(), kMaxTokenBytes));
   if (!io::valid_utf8(s)) throw Error(Code::format, where, fmt::format("token {}: got invalid UTF-8, expected UTF-8", id));
@@ -57,7 +85,8 @@ void VocabData::finish(std::string_view where) {
   for (std::size_t i = 0; i < size(); ++i) {
     if (kinds[i] != TokenKind::byte) continue;
     if (!parse_byte_token(text(static_cast<Token>(i))))
-      throw Error(Code::format, where, fmt::format("token {}: got a malformed byte token, expected <0xXX> with two hexadecimal digits", i));
+      throw Error(Code::format, where,
+                  fmt::format("token {}: got a malformed byte token, expected <0xXX> with two hexadecimal digits", i));
   }
 
   for (const std::string_view s : kEndTexts) {
@@ -83,7 +112,9 @@ void VocabData::finish(std::string_view where) {
   if (ends_at("<|end|>") && ((ends_at("<|return|>") && ends_at("<|call|>")) || (ends_at("<|calls|>") && ends_at("<|flush|>"))))
     std::erase(end_of_generation, find("<|end|>"));
 
-  const auto matched = [](TokenKind k) { return k == TokenKind::control || k == TokenKind::user_defined || k == TokenKind::unknown; };
+  const auto matched = [](TokenKind k) {
+    return k == TokenKind::control || k == TokenKind::user_defined || k == TokenKind::unknown;
+  };
   std::vector<bool> listed(size(), false);
   for (const SpecialToken& s : specials) listed[static_cast<std::size_t>(s.id)] = true;
   for (std::size_t i = 0; i < size(); ++i)

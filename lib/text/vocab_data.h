@@ -1,5 +1,5 @@
-// What a tokenizer is made of, whatever file it came from. Two loaders fill it (gguf_vocab.cc, tokenizer_json.cc); Tokenizer::Impl
-// is built from it and knows no file format.
+// What a tokenizer is made of, whatever file it came from. Two loaders fill it (gguf_vocab.cc, tokenizer_json.cc);
+// Tokenizer::Impl is built from it and knows no file format.
 #pragma once
 
 #include <array>
@@ -41,10 +41,24 @@ struct SpecialToken {
 
 // One step of a normalizer; texts are UTF-8.
 struct NormalizerStep {
-  enum class Kind { nfc, nfd, nfkc, nfkd, lowercase, strip_marks, strip_accents, prepend, replace, replace_pattern, strip, bert_clean, bert_cjk };
+  enum class Kind {
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    lowercase,
+    strip_marks,
+    strip_accents,
+    prepend,
+    replace,
+    replace_pattern,
+    strip,
+    bert_clean,
+    bert_cjk
+  };
   Kind kind = Kind::nfc;
   std::string pattern = {}, text = {};  // replace: pattern by text; prepend: text
-  bool left = true, right = true;  // strip
+  bool left = true, right = true;       // strip
 };
 
 // One step of a pre-tokenizer: cuts every piece of the step before into matches and gaps.
@@ -92,10 +106,10 @@ struct VocabData {
   bool prefix_unless_space = false;  // no space is put before a fragment that starts with one
   bool strip_first_space = false;    // decoding drops one leading space
 
-  bool word_lowercase = false;           // word_piece; the rest of its normalizer is in `normalizer`
-  bool word_start_mark = false;          // word_piece: tokens at a word's start carry U+2581, the others nothing (GGUF)
-  std::string continuation = "##";       // word_piece without word_start_mark
-  std::size_t max_word_characters = 0;   // word_piece; 0: no limit
+  bool word_lowercase = false;          // word_piece; the rest of its normalizer is in `normalizer`
+  bool word_start_mark = false;         // word_piece: tokens at a word's start carry U+2581, the others nothing (GGUF)
+  std::string continuation = "##";      // word_piece without word_start_mark
+  std::size_t max_word_characters = 0;  // word_piece; 0: no limit
 
   Token bos = kNoToken, eos = kNoToken, unknown = kNoToken;
   bool adds_bos = false, adds_eos = false;
@@ -114,8 +128,8 @@ struct VocabData {
   }
   bool in_range(std::int64_t id) const noexcept { return id >= 0 && static_cast<std::uint64_t>(id) < size(); }
 
-  // Appends a token; where names the surface of errors ("gguf", "tokenizer.json"): format for a text that is too long, not UTF-8 or
-  // taken; limit for too many tokens.
+  // Appends a token; where names the surface of errors ("gguf", "tokenizer.json"): format for a text that is too long, not UTF-8
+  // or taken; limit for too many tokens.
   void add(std::string_view s, TokenKind kind, std::string_view where);
   // Called once, when all is read: checks byte tokens and special tokens, adds what is known by text, sorts.
   void finish(std::string_view where);

@@ -1,5 +1,5 @@
-// WordPiece: a word is the longest token that starts it, then the longest that goes on, and so forth; a word that cannot be covered
-// is the unknown token as a whole.
+// WordPiece: a word is the longest token that starts it, then the longest that goes on, and so forth; a word that cannot be
+// covered is the unknown token as a whole.
 #pragma once
 
 #include <string>

@@ -19,8 +19,8 @@ struct Json {
   std::string pre = R"({"type":"ByteLevel","add_prefix_space":false})";
   std::string model_rest, rest;
   std::string str() const {
-    return R"({"added_tokens":)" + added + R"(,"pre_tokenizer":)" + pre + rest + R"(,"model":{"type":"BPE")" + model_rest + R"(,"vocab":)" + vocab +
-           R"(,"merges":)" + merges + "}}";
+    return R"({"added_tokens":)" + added + R"(,"pre_tokenizer":)" + pre + rest + R"(,"model":{"type":"BPE")" + model_rest +
+           R"(,"vocab":)" + vocab + R"(,"merges":)" + merges + "}}";
   }
 };
 
@@ -60,7 +60,8 @@ TEST_CASE("T01 tokenizer.json that is not JSON, has bytes behind it, or nests to
   deep.rest = R"(,"x":[[[]]])";
   CHECK(open_json(deep).vocab_size() == 4);
   const SparseReader big("{", std::uint64_t{1} << 30);
-  expect_error(Code::limit, {"tokenizer.json"}, [&] { Tokenizer::open(std::shared_ptr<const Reader>(&big, [](const Reader*) {})); });
+  expect_error(Code::limit, {"tokenizer.json"},
+               [&] { Tokenizer::open(std::shared_ptr<const Reader>(&big, [](const Reader*) {})); });
 }
 
 TEST_CASE("T02 ids with gaps, repeats, negatives and out of range") {
@@ -86,10 +87,15 @@ TEST_CASE("T02 ids with gaps, repeats, negatives and out of range") {
   expect_error(Code::mismatch, {"tokenizer.ggml.bos_token_id", "got 4", "0 to 3"},
                [] { open_gguf(good_gguf().u32("tokenizer.ggml.bos_token_id", 4)); });
   CHECK(open_gguf(good_gguf().u32("tokenizer.ggml.bos_token_id", 3)).bos() == 3);
-  expect_error(Code::mismatch, {"tokenizer.ggml.eot_token_id"}, [] { open_gguf(good_gguf().i32("tokenizer.ggml.eot_token_id", -2)); });
+  expect_error(Code::mismatch, {"tokenizer.ggml.eot_token_id"},
+               [] { open_gguf(good_gguf().i32("tokenizer.ggml.eot_token_id", -2)); });
   expect_error(Code::format, {"token 3", "token 0"}, [] { open_gguf(gguf({"a", "b", "ab", "a"}, {"a b"}, {1, 1, 1, 1})); });
-  expect_error(Code::format, {"tokenizer.ggml.token_type", "3 elements", "4"}, [] { open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 1, 1})); });
-  expect_error(Code::format, {"tokenizer.ggml.token_type", "got 9 for token 1"}, [] { open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 9, 1, 3})); });
+  expect_error(Code::format, {"tokenizer.ggml.token_type", "3 elements", "4"}, [] {
+    open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 1, 1}));
+  });
+  expect_error(Code::format, {"tokenizer.ggml.token_type", "got 9 for token 1"}, [] {
+    open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 9, 1, 3}));
+  });
 }
 
 TEST_CASE("T03 merges that name no token or are not two texts") {
@@ -108,7 +114,9 @@ TEST_CASE("T03 merges that name no token or are not two texts") {
   CHECK(open_json(merges(R"([["a","b"]])")).encode("ab") == std::vector<Token>{2});
   CHECK(open_json(merges(R"(["a b","a b"])")).encode("ab") == std::vector<Token>{2});
   expect_error(Code::format, {"tokenizer.ggml.merges", "merge 0"}, [] { open_gguf(gguf({"a", "b"}, {"a b"}, {1, 1})); });
-  expect_error(Code::format, {"tokenizer.ggml.merges", "merge 1"}, [] { open_gguf(gguf({"a", "b", "ab"}, {"a b", "ab"}, {1, 1, 1})); });
+  expect_error(Code::format, {"tokenizer.ggml.merges", "merge 1"}, [] {
+    open_gguf(gguf({"a", "b", "ab"}, {"a b", "ab"}, {1, 1, 1}));
+  });
   std::string many = "[";
   for (std::size_t i = 0; i <= text::kMaxMerges; ++i) many += i == 0 ? "\"a b\"" : ",\"a b\"";
   expect_error(Code::limit, {"model.merges"}, [&] { open_json(merges(many + "]")); });
@@ -156,13 +164,16 @@ TEST_CASE("T06 unknown and pathological pre-tokenizers") {
     j.rest = R"(,"decoder":{"type":"ByteLevel"})";
     return j;
   };
-  const auto pattern = [&](std::string_view p) { return pre(R"({"type":"Split","behavior":"Isolated","pattern":{"Regex":")" + std::string(p) + R"("}})"); };
+  const auto pattern = [&](std::string_view p) {
+    return pre(R"({"type":"Split","behavior":"Isolated","pattern":{"Regex":")" + std::string(p) + R"("}})");
+  };
   expect_error(Code::unsupported, {"pre_tokenizer.type", "Mystery"}, [&] { open_json(pre(R"({"type":"Mystery"})")); });
   expect_error(Code::unsupported, {"pattern"}, [&] { open_json(pattern("(")); });
   expect_error(Code::unsupported, {"pattern", "class inside a class"}, [&] { open_json(pattern("[a[b]]")); });
   expect_error(Code::unsupported, {"pattern", "another meaning"}, [&] { open_json(pattern("\\\\K")); });
   expect_error(Code::unsupported, {"pattern", "flag"}, [&] { open_json(pattern("(?m:a)")); });
-  expect_error(Code::format, {"behavior"}, [&] { open_json(pre(R"({"type":"Split","behavior":"Sideways","pattern":{"Regex":"a"}})")); });
+  expect_error(Code::format, {"behavior"},
+               [&] { open_json(pre(R"({"type":"Split","behavior":"Sideways","pattern":{"Regex":"a"}})")); });
   expect_error(Code::unsupported, {"tokenizer.ggml.pre", "mystery"}, [] {
     GgufBuilder b = good_gguf();
     b.values[1] = {"tokenizer.ggml.pre", GgufBuilder().string("", "mystery").values[0].second};

@@ -87,7 +87,8 @@ TEST_CASE("P03 16 MiB of each character class through the recorded tokenizer") {
 
 TEST_CASE("P03 runs through patterns that PCRE2 matches, compiled and interpreted") {
   for (const bool jit : {true, false})
-    for (const char* const preset : {"deepseek-v3", "deepseek-llm", "deepseek-coder", "llama-bpe", "gpt-2", "default", "gpt-4o", "tekken", "qwen35"}) {
+    for (const char* const preset :
+         {"deepseek-v3", "deepseek-llm", "deepseek-coder", "llama-bpe", "gpt-2", "default", "gpt-4o", "tekken", "qwen35"}) {
       text::VocabData v = byte_vocab({});
       set_preset(v, preset);
       const Tokenizer t = finish(std::move(v), {.scanners = false, .jit = jit});

@@ -1,5 +1,5 @@
 // Merging: the heap against the definition, and what it costs.
-#include <cmath>
+#include <algorithm>
 #include <random>
 
 #include "tests/catch.h"
@@ -64,6 +64,8 @@ TEST_CASE("heap merging equals the definition for scores, equal ones included") 
     std::vector<std::string> tokens = {"a", "b", "c", "\u2581"};
     for (int i = 0; i < 30; ++i) {
       const std::string s = tokens[random() % tokens.size()] + tokens[random() % tokens.size()];
+      // In half of the rounds spaces begin tokens and stand nowhere else, but behind a b: then text is cut at them.
+      if (round % 2 == 1 && s.find("\u2581", 1) != std::string::npos && s.find("b\u2581") == std::string::npos) continue;
       if (s.size() < 30 && std::find(tokens.begin(), tokens.end(), s) == tokens.end()) tokens.push_back(s);
     }
     text::VocabData v;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr Token kUser = 1007, kAssistant = 1008, kThink = 1009, kThinkEnd = 1010;
 
-Tokenizer with_specials(const std::vector<std::pair<std::string, TokenKind>>& list, const std::vector<text::SpecialToken>& flags = {}) {
+Tokenizer with_specials(const std::vector<std::pair<std::string, TokenKind>>& list,
+                        const std::vector<text::SpecialToken>& flags = {}) {
   text::VocabData v = byte_vocab({});
   for (const auto& [s, kind] : list) v.add(s, kind, "test");
   for (text::SpecialToken f : flags) {
@@ -46,7 +47,8 @@ TEST_CASE("none matches nothing, user_defined the user-defined tokens, all of th
 }
 
 TEST_CASE("the longest of several special tokens at one place matches") {
-  const Tokenizer t = with_specials({{"<a>", TokenKind::control}, {"<a>b", TokenKind::control}, {"<a>bcd", TokenKind::user_defined}});
+  const Tokenizer t =
+      with_specials({{"<a>", TokenKind::control}, {"<a>b", TokenKind::control}, {"<a>bcd", TokenKind::user_defined}});
   CHECK(t.encode("<a>bcd<a>bc<a>", {.special = Special::all}) == Ids{258, 257, 'c', 256});
   CHECK(t.encode("<a>bcd<a>b", {.special = Special::user_defined}) == Ids{258, '<', 'a', '>', 'b'});
 }
@@ -113,16 +115,16 @@ TEST_CASE("merging never makes a control token out of text") {
 }
 
 TEST_CASE("lstrip and rstrip swallow white space, single_word wants borders") {
-  const Tokenizer t = with_specials({{"<m>", TokenKind::control}, {"cat", TokenKind::user_defined}}, {{0, true, true, false}, {1, false, false, true}});
+  const Tokenizer t = with_specials({{"<m>", TokenKind::control}, {"cat", TokenKind::user_defined}},
+                                    {{0, true, true, false}, {1, false, false, true}});
   CHECK(t.encode("a \n\u00A0<m>\t b", {.special = Special::all}) == Ids{'a', 256, 'b'});
-  CHECK(t.encode("cat a cat, cats bobcat") ==
-        [] {
-          Ids ids = {257};
-          for (const Token id : bytes(" a ")) ids.push_back(id);
-          ids.push_back(257);
-          for (const Token id : bytes(", cats bobcat")) ids.push_back(id);
-          return ids;
-        }());
+  CHECK(t.encode("cat a cat, cats bobcat") == [] {
+    Ids ids = {257};
+    for (const Token id : bytes(" a ")) ids.push_back(id);
+    ids.push_back(257);
+    for (const Token id : bytes(", cats bobcat")) ids.push_back(id);
+    return ids;
+  }());
   // Only trusted white space is swallowed.
   CHECK(t.encode(PromptText{" <m> ", {{1, 4}}}) == Ids{' ', 256, ' '});
 }
@@ -143,12 +145,14 @@ TEST_CASE("beginning and end of sequence are added on request, the beginning nev
 
 TEST_CASE("generation ends at eos, at the ids the files name, and at well-known texts") {
   CHECK(std::vector<Token>(tiny().end_of_generation().begin(), tiny().end_of_generation().end()) == Ids{1});
-  const Tokenizer t = with_specials({{"<|im_end|>", TokenKind::user_defined}, {"<|endoftext|>", TokenKind::control}, {"<|x|>", TokenKind::control}});
+  const Tokenizer t = with_specials(
+      {{"<|im_end|>", TokenKind::user_defined}, {"<|endoftext|>", TokenKind::control}, {"<|x|>", TokenKind::control}});
   CHECK(std::vector<Token>(t.end_of_generation().begin(), t.end_of_generation().end()) == Ids{256, 257});
   CHECK(t.kind(256) == TokenKind::control);
   CHECK(t.is_end_of_generation(257));
   CHECK(!t.is_end_of_generation(258));
-  const Tokenizer harmony = with_specials({{"<|end|>", TokenKind::control}, {"<|return|>", TokenKind::control}, {"<|call|>", TokenKind::control}});
+  const Tokenizer harmony =
+      with_specials({{"<|end|>", TokenKind::control}, {"<|return|>", TokenKind::control}, {"<|call|>", TokenKind::control}});
   CHECK(std::vector<Token>(harmony.end_of_generation().begin(), harmony.end_of_generation().end()) == Ids{257, 258});
 }
 

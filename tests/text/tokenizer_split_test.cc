@@ -1,4 +1,5 @@
-// Pre-tokenizer presets against pieces recorded from Hugging Face tokenizers, and the hand-written matchers against their patterns.
+// Pre-tokenizer presets against pieces recorded from Hugging Face tokenizers, and the hand-written matchers against their
+// patterns.
 #include <random>
 
 #include "tests/catch.h"
@@ -25,7 +26,8 @@ TEST_CASE("a look-ahead sees the end of its piece, not the piece behind it") {
 }
 
 TEST_CASE("the other presets cut text as their patterns say") {
-  CHECK(pieces("llama-bpe", "I'LL pay 12345 now!\n\n ok") == Pieces{"I", "'LL", " pay", " ", "123", "45", " now", "!\n\n", " ok"});
+  CHECK(pieces("llama-bpe", "I'LL pay 12345 now!\n\n ok") ==
+        Pieces{"I", "'LL", " pay", " ", "123", "45", " now", "!\n\n", " ok"});
   CHECK(pieces("qwen2", "it's 123") == Pieces{"it", "'s", " ", "1", "2", "3"});
   CHECK(pieces("gpt-2", "it'S 123  go") == Pieces{"it", "'", "S", " 123", " ", " go"});
   CHECK(pieces("default", "a+b 1234") == Pieces{"a", "+", "b", " ", "123", "4"});
@@ -55,9 +57,11 @@ TEST_CASE("bytes that are no UTF-8 are pieces of their own") {
 }
 
 TEST_CASE("hand-written matchers, compiled patterns and interpreted patterns agree on random text") {
-  const char* const parts[] = {"a", "Zz", " ", "  ", "\t", "\n", "\r\n", "\r", "1", "23", "4567", "'", "'s", "'S", "'re", "'LL", "'\u017F", "!", "#x",
-                               "+", "<", "_", "é", "ß", "\u0301", "\u0308\u0301", "中文", "々", "カナ", "ひ", "ー", "한", "ไ", "\u00A0", "\u3000",
-                               "\u2028", "\u0085", "\u180E", "\u200B", "½", "²", "٣", "Ⅷ", "€", "—", "“", "\x01", "\x7F", "😀", "\U00020000"};
+  const char* const parts[] = {
+      "a",    "Zz",  " ",    "  ",      "\t", "\n", "\r\n", "\r",     "1",      "23",     "4567",      "'",      "'s",
+      "'S",   "'re", "'LL",  "'\u017F", "!",  "#x", "+",    "<",      "_",      "é",      "ß",         "\u0301", "\u0308\u0301",
+      "中文", "々",  "カナ", "ひ",      "ー", "한", "ไ",    "\u00A0", "\u3000", "\u2028", "\u0085",    "\u180E", "\u200B",
+      "½",    "²",   "٣",    "Ⅷ",       "€",  "—",  "“",    "\x01",   "\x7F",   "😀",      "\U00020000"};
   std::mt19937 random(20240607);
   for (const char* const preset : {"deepseek-v3", "llama-bpe", "qwen2", "gpt-2", "smollm", "default", "minicpm5"}) {
     for (int round = 0; round < 1500; ++round) {
