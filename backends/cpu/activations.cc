@@ -50,6 +50,15 @@ void fill_columns(const RowKernels& kernels, const Activations& to, std::int64_t
                    const_cast<std::int16_t*>(to.sums) + row * to.sum_stride + k_begin / 16);
 }
 
+void fill_planes(const RowKernels& kernels, const Activations& to, std::int64_t row, std::int64_t k_begin, const float* x,
+                 std::int64_t n, float* rest) {
+  if (planes(to.form) == 1) return fill_columns(kernels, to, row, k_begin, x, n);
+  fill_columns(kernels, to, 2 * row, k_begin, x, n);
+  const Activations first = rows_from(to, 2 * row);
+  kernels.remainder(x, first.q + k_begin, first.scale + k_begin / group(to.form), n, group(to.form), rest);
+  fill_columns(kernels, to, 2 * row + 1, k_begin, rest, n);
+}
+
 Prologue::Prologue(const PrepareContext& context, const Norm& norm, std::int64_t cols, Isa isa, Options options)
     : kernels_(&row_kernels(isa)),
       cols_(cols),
@@ -64,8 +73,9 @@ Prologue::Place Prologue::place(Area& shared_area, Area& own, std::int64_t n) co
   Area& area = shared(n) ? shared_area : own;
   for (Form form : {Form::f32, Form::q8_32, Form::q8_128})
     if (wanted_[static_cast<int>(form)] && (form != Form::f32 || keeps_float()))
-      p.in.of(form) = place_activations(area, form, n, cols_);
+      p.in.of(form) = place_activations(area, form, options_.planes ? n * planes(form) : n, cols_);
   if (normed() && !wanted_[0]) p.row = own.take<float>(row_stride(cols_));
+  if (options_.planes) p.rest = own.take<float>(row_stride(cols_));
   return p;
 }
 
@@ -80,7 +90,10 @@ void Prologue::build(const RunContext& c, const Place& place, std::int64_t i, Ro
     fill_columns(*kernels_, kept, i, 0, x, cols_);
   }
   for (Form form : {Form::q8_32, Form::q8_128})
-    if (wanted_[static_cast<int>(form)]) fill_columns(*kernels_, place.in.of(form), i, 0, x, cols_);
+    if (wanted_[static_cast<int>(form)] && options_.planes)
+      fill_planes(*kernels_, place.in.of(form), i, 0, x, cols_, place.rest);
+    else if (wanted_[static_cast<int>(form)])
+      fill_columns(*kernels_, place.in.of(form), i, 0, x, cols_);
 }
 
 void Prologue::run(const RunContext& c, const Place& place, std::int64_t n, RowSource from) const {

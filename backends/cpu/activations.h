@@ -21,6 +21,15 @@ Activations rows_from(Activations a, std::int64_t row);
 void fill_columns(const RowKernels& kernels, const Activations& to, std::int64_t row, std::int64_t k_begin, const float* x,
                   std::int64_t n);
 
+// Int8 rows in two planes: row 2i is the row as usual, row 2i + 1 what its rounding left, in the same form. The products of both
+// added are as exact as 15-bit activations, from the same kernels. It is for the two places where rounding costs most, as measured
+// by the divergence of the output from exact arithmetic: the head, whose errors go straight into the logits, and `down`, whose input
+// has the longest tails. Float rows need one plane.
+constexpr std::int64_t planes(Form form) { return form == Form::f32 ? 1 : 2; }
+// fill_columns for planes(form) rows from planes(form) * row on. rest (n) is scratch and may be x.
+void fill_planes(const RowKernels& kernels, const Activations& to, std::int64_t row, std::int64_t k_begin, const float* x,
+                 std::int64_t n, float* rest);
+
 // Rows in several forms; those not wanted have no data.
 struct Inputs {
   Activations forms[3];
@@ -38,6 +47,7 @@ class Prologue {
  public:
   struct Options {
     bool gathered = false;     // run() and inputs() get a list of rows: row i of the op is not row i of the value
+    bool planes = false;       // int8 rows are wanted in two planes
     bool overwritten = false;  // the op writes over x in the phase that needs the rows: they are built before, however few
   };
   Prologue(const PrepareContext& context, const Norm& norm, std::int64_t cols, Isa isa, Options options);
@@ -50,7 +60,8 @@ class Prologue {
 
   struct Place {
     Inputs in;
-    float* row = nullptr;  // (cols): the normalised row where no form keeps it
+    float* row = nullptr;   // (cols): the normalised row where no form keeps it
+    float* rest = nullptr;  // (cols): with planes
   };
   // Memory for n rows: in the workers' shared area, or in this worker's own.
   Place place(Area& shared, Area& own, std::int64_t n) const;

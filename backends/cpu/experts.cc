@@ -55,7 +55,7 @@ class ExpertsOp final : public CpuOp {
     Activations hidden;         // (slots, moe_intermediate_size)
     Activations shared_hidden;  // (n, n_shared_experts * moe_intermediate_size)
     GatedUnit::Tiles tiles;
-    float* y;    // (chunk, panel): what one expert makes
+    float* y;    // (2 chunk, panel): what one expert makes, in two planes
     float* sum;  // (block, panel)
     std::byte* kernel;
   };
@@ -78,7 +78,7 @@ class ExpertsOp final : public CpuOp {
     s.hidden = routed_.place_hidden(shared, n * op_.num_experts_per_tok);
     if (shared_) s.shared_hidden = shared_->place_hidden(shared, n);
     s.tiles = routed_.place_tiles(own, n);
-    s.y = own.take<float>(std::min(n, chunk()) * kPanelWidth);
+    s.y = own.take<float>(2 * std::min(n, chunk()) * kPanelWidth);
     s.sum = own.take<float>(std::min(n, kBlockRows) * kPanelWidth);
     s.kernel = own.take<std::byte>(static_cast<std::int64_t>(kernel_scratch_));
     return s;
@@ -130,7 +130,7 @@ class ExpertsOp final : public CpuOp {
       for (std::int64_t slot = from - routing.row; slot < to - routing.row; slot += chunk()) {
         if (c.stopped()) return;
         const std::int64_t m = std::min(chunk(), (to - routing.row) - slot);
-        multiply(s, routed_.down(), routing.active[a], item, s.hidden, slot, m);
+        multiply(s, routed_, routing.active[a], item, s.hidden, slot, m);
         for (std::int64_t j = 0; j < m; ++j)
           rows().add_scaled(routing.weight[slot + j], s.y + j * kPanelWidth, width,
                             s.sum + (routing.row[slot + j] - item.row_begin) * kPanelWidth);
@@ -139,7 +139,7 @@ class ExpertsOp final : public CpuOp {
     for (std::int64_t r = item.row_begin; shared_ && r < item.row_end; r += chunk()) {
       if (c.stopped()) return;
       const std::int64_t m = std::min(chunk(), item.row_end - r);
-      multiply(s, shared_->down(), 0, item, s.shared_hidden, r, m);
+      multiply(s, *shared_, 0, item, s.shared_hidden, r, m);
       for (std::int64_t j = 0; j < m; ++j) {
         float* sum = s.sum + (r - item.row_begin + j) * kPanelWidth;
         rows().add(sum, s.y + j * kPanelWidth, width, sum);
@@ -150,18 +150,22 @@ class ExpertsOp final : public CpuOp {
   }
 
   // y (m, panel) = rows [row, row + m) of hidden times the item's strips of one expert's down.
-  void multiply(const Scratch& s, const Matrix& w, std::int64_t index, const Cut::Item& item, const Activations& hidden,
+  void multiply(const Scratch& s, const GatedUnit& unit, std::int64_t index, const Cut::Item& item, const Activations& hidden,
                 std::int64_t row, std::int64_t m) const {
-    const Activations h = rows_from(hidden, row);
+    const Matrix& w = unit.down();
+    const std::int64_t planes = unit.planes();
+    const Activations h = rows_from(hidden, row * planes);
     w.kernel->run({.w = &w.w,
                    .index = index,
                    .strip_begin = item.strip_begin,
                    .strip_end = item.strip_end,
                    .x = &h,
-                   .m = m,
+                   .m = m * planes,
                    .out = s.y,
                    .ld = kPanelWidth,
                    .scratch = s.kernel});
+    for (std::int64_t j = 0; planes == 2 && j < m; ++j)
+      rows().add(s.y + 2 * j * kPanelWidth, s.y + (2 * j + 1) * kPanelWidth, kPanelWidth, s.y + j * kPanelWidth);
   }
 
   Experts op_;

@@ -14,7 +14,7 @@ class HeadOp final : public CpuOp {
         op_(op),
         weight_(bind(context, op.weight)),
         bias_(vector_of(context.prepare, op.bias)),
-        prologue_(context.prepare, op.norm, weight_.w.desc.cols, context.isa, {.gathered = true}) {
+        prologue_(context.prepare, op.norm, weight_.w.desc.cols, context.isa, {.gathered = true, .planes = true}) {
     prologue_.want(weight_.kernel->form);
     use(weight_);
   }
@@ -32,34 +32,45 @@ class HeadOp final : public CpuOp {
   }
 
  private:
+  static constexpr std::int64_t kLd = kPanelStrips * kStrip;
   struct Scratch {
     Prologue::Place prologue;
+    float* y;  // (2 chunk, panel): the panel's logits in two planes
     std::byte* kernel;
   };
+  std::int64_t planes() const { return cpu::planes(weight_.kernel->form); }
   static std::int64_t logits(const Step& step) { return static_cast<std::int64_t>(step.logit_rows.size()); }
   std::int64_t few() const override { return prologue_.few(); }
   void measure(Area& shared, Area& own, std::int64_t n) const override { place(shared, own, n); }
   Scratch place(Area& shared, Area& own, std::int64_t n) const {
-    return {prologue_.place(shared, own, n), own.take<std::byte>(static_cast<std::int64_t>(weight_.scratch_bytes()))};
+    Scratch s{};
+    s.prologue = prologue_.place(shared, own, n);
+    s.y = own.take<float>(std::min(n, chunk_rows(prologue_.cols())) * planes() * kLd);
+    s.kernel = own.take<std::byte>(static_cast<std::int64_t>(weight_.scratch_bytes()));
+    return s;
   }
 
   void product(const RunContext& c, const Scratch& s, const Inputs& in, const Cut::Item& item) const {
     const std::int64_t vocab_size = weight_.w.desc.rows, column = item.strip_begin * kStrip;
     const std::int64_t width = width_of(vocab_size, item.strip_begin, item.strip_end), m = item.row_end - item.row_begin;
-    float* out = c.row(op_.out, item.row_begin, vocab_size) + column;
-    const std::int64_t ld = row_stride(vocab_size);
-    const Activations x = rows_from(in.of(weight_.kernel->form), item.row_begin);
+    const Activations x = rows_from(in.of(weight_.kernel->form), item.row_begin * planes());
     weight_.kernel->run({.w = &weight_.w,
                          .strip_begin = item.strip_begin,
                          .strip_end = item.strip_end,
                          .x = &x,
-                         .m = m,
-                         .out = out,
-                         .ld = ld,
+                         .m = m * planes(),
+                         .out = s.y,
+                         .ld = kLd,
                          .scratch = s.kernel});
     for (std::int64_t j = 0; j < m; ++j) {
-      if (bias_ != nullptr) rows().add(out + j * ld, bias_ + column, width, out + j * ld);
-      if (op_.softcap > 0) rows().soft_cap(op_.softcap, width, out + j * ld);
+      const float* y = s.y + j * planes() * kLd;
+      float* out = c.row(op_.out, item.row_begin + j, vocab_size) + column;
+      if (planes() == 2)
+        rows().add(y, y + kLd, width, out);
+      else
+        std::copy_n(y, width, out);
+      if (bias_ != nullptr) rows().add(out, bias_ + column, width, out);
+      if (op_.softcap > 0) rows().soft_cap(op_.softcap, width, out);
     }
   }
 

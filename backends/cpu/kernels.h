@@ -18,6 +18,8 @@ struct RowKernels {
   // x (n), q (padded), scale (ceil(n / group)), sums (padded / 16): sums of 16 consecutive q. q and sums are zero from n on.
   void (*quantize)(const float* x, std::int64_t n, std::int64_t padded, std::int64_t group, std::int8_t* q, float* scale,
                    std::int16_t* sums);
+  // y = x - q * scale: what quantize left behind. x, q, y (n), scale (ceil(n / group)); y may be x.
+  void (*remainder)(const float* x, const std::int8_t* q, const float* scale, std::int64_t n, std::int64_t group, float* y);
   // y = activation(gate + gate_bias) * (up + up_bias); all (n), biases may be null, y may be gate or up.
   void (*gated)(Activation activation, const float* gate, const float* gate_bias, const float* up, const float* up_bias,
                 std::int64_t n, float* y);

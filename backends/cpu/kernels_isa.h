@@ -52,6 +52,14 @@ void quantize(const float* x, std::int64_t n, std::int64_t padded, std::int64_t 
   }
 }
 
+void remainder(const float* x, const std::int8_t* q, const float* scale, std::int64_t n, std::int64_t group, float* y) {
+  for (std::int64_t begin = 0; begin < n; begin += group, ++scale) {
+    const std::int64_t end = begin + group < n ? begin + group : n;
+    const float s = *scale;
+    for (std::int64_t i = begin; i < end; ++i) y[i] = __builtin_fmaf(-static_cast<float>(q[i]), s, x[i]);
+  }
+}
+
 template <V16 (*F)(V16)>
 DSV31_LANES void gate_rows(const float* gate, const float* gate_bias, const float* up, const float* up_bias, std::int64_t n,
                            float* y) {
@@ -128,6 +136,6 @@ void sigmoid_row(std::int64_t n, float* x) {
 }  // namespace
 
 extern const RowKernels kRowKernels;
-const RowKernels kRowKernels = {rms_norm, quantize, gated, add_rows, add_scaled, scale_row, soft_cap, softmax, sigmoid_row};
+const RowKernels kRowKernels = {rms_norm, quantize, remainder, gated, add_rows, add_scaled, scale_row, soft_cap, softmax, sigmoid_row};
 
 }  // namespace dsv31::inline v1::cpu::DSV31_ISA
