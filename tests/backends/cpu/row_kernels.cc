@@ -83,6 +83,33 @@ TEST_CASE("activations are quantised to nearest even with sums, zero past the en
   }
 }
 
+TEST_CASE("a second plane of int8 holds what rounding the first left") {
+  for (Isa isa : test::isas()) {
+    const cpu::RowKernels& k = cpu::row_kernels(isa);
+    std::vector<float> x(40, 0.0f), rest(40);
+    x[0] = 254, x[2] = 5, x[3] = -3.25f, x[35] = 12.7f;  // scales 2 and 0.1
+    const Quantized r = quantize(isa, x, 32);
+    k.remainder(x.data(), r.q.data(), r.scale.data(), 40, 32, rest.data());
+    CHECK(rest[0] == 0.0f);
+    CHECK(rest[2] == 1.0f);   // 5 = 2 * 2 + 1
+    CHECK(rest[3] == 0.75f);  // -3.25 = -2 * 2 + 0.75
+    CHECK(rest[39] == 0.0f);
+
+    x = test::normal(1000, 4, 2);
+    rest.resize(1000);
+    const Quantized first = quantize(isa, x, 128);
+    k.remainder(x.data(), first.q.data(), first.scale.data(), 1000, 128, rest.data());
+    const Quantized second = quantize(isa, rest, 128);
+    for (std::size_t i = 0; i < 1000; ++i) {
+      const double both = static_cast<double>(first.q[i]) * static_cast<double>(first.scale[i / 128]) +
+                          static_cast<double>(second.q[i]) * static_cast<double>(second.scale[i / 128]);
+      // Half a step of the second plane, whose absmax is at most half a step of the first; and the float roundings.
+      const double step = static_cast<double>(first.scale[i / 128]) / 2 / 127;
+      CHECK(std::abs(both - static_cast<double>(x[i])) <= step / 2 * 1.001);
+    }
+  }
+}
+
 TEST_CASE("row kernels give the bits of the generic ones at every length") {
   const cpu::RowKernels& g = cpu::row_kernels(Isa::generic);
   for (Isa isa : test::isas()) {
@@ -98,6 +125,9 @@ TEST_CASE("row kernels give the bits of the generic ones at every length") {
         for (const float* bias : {static_cast<const float*>(nullptr), b.data()})
           k.gated(a, x.data(), bias, w.data(), b.data(), m, y.data()),
               g.gated(a, x.data(), bias, w.data(), b.data(), m, z.data()), check();
+      const Quantized r = quantize(isa, x, 32);
+      k.remainder(x.data(), r.q.data(), r.scale.data(), m, 32, y.data());
+      g.remainder(x.data(), r.q.data(), r.scale.data(), m, 32, z.data()), check();
       k.add(x.data(), w.data(), m, y.data()), g.add(x.data(), w.data(), m, z.data()), check();
       k.add_scaled(0.3f, b.data(), m, y.data()), g.add_scaled(0.3f, b.data(), m, z.data()), check();
       k.scale(0.3f, b.data(), m, y.data()), g.scale(0.3f, b.data(), m, z.data()), check();
