@@ -48,19 +48,22 @@ constexpr Row kHermes[] = {{Mark::call_begin, "", "<tool_call>", ""},
                            {Mark::call_begin, "\n", "<tool_call>", ""},
                            {Mark::call_end, "", "</tool_call>", ""}};
 
+// The id of a special token with this text.
+Token special(std::string_view text, const Tokenizer& tokenizer) {
+  const Token id = tokenizer.find(text);
+  if (id == kNoToken) return kNoToken;
+  const TokenKind kind = tokenizer.kind(id);
+  return kind == TokenKind::control || kind == TokenKind::user_defined || kind == TokenKind::unknown ? id : kNoToken;
+}
+
 void add(MarkerSet& set, std::span<const Row> rows, const Tokenizer& tokenizer) {
   for (const Row& row : rows) {
-    Marker m{row.mark, std::string(row.before), std::vector<bool>(row.before.size(), false), false};
-    const Token id = tokenizer.find(row.token);
-    if (id != kNoToken) {
-      const TokenKind kind = tokenizer.kind(id);
-      m.has_control = kind == TokenKind::control || kind == TokenKind::user_defined || kind == TokenKind::unknown;
-    }
+    const bool control = special(row.token, tokenizer) != kNoToken;
+    Marker m{row.mark, std::string(row.before), std::vector<bool>(row.before.size(), false), control};
     m.bytes += row.token;
-    m.control.insert(m.control.end(), row.token.size(), m.has_control);
+    m.control.insert(m.control.end(), row.token.size(), control);
     m.bytes += row.after;
     m.control.insert(m.control.end(), row.after.size(), false);
-    if (m.has_control) set.tokens.push_back(id);
     set.markers.push_back(std::move(m));
   }
 }
@@ -84,6 +87,10 @@ MarkerSet markers_of(const AnswerSyntax& syntax, const Tokenizer& tokenizer) {
       add(set, kHermes, tokenizer);
       break;
   }
+  for (const std::span<const Row> rows : {std::span<const Row>(kThoughts), std::span<const Row>(kDeepSeek),
+                                          std::span<const Row>(kDsmlRows), std::span<const Row>(kHermes)})
+    for (const Row& row : rows)
+      if (const Token id = special(row.token, tokenizer); id != kNoToken) set.tokens.push_back(id);
   std::sort(set.tokens.begin(), set.tokens.end());
   set.tokens.erase(std::unique(set.tokens.begin(), set.tokens.end()), set.tokens.end());
   return set;

@@ -36,7 +36,8 @@ struct Marker {
   bool has_control = false;
 };
 
-// The markers of a syntax in a vocabulary, and the tokens that are parts of them.
+// The markers of a syntax in a vocabulary, and the tokens that are parts of markers of any syntax: never text, whatever their
+// kind.
 struct MarkerSet {
   std::vector<Marker> markers;
   std::vector<Token> tokens;  // ascending
