@@ -10,6 +10,7 @@
 #pragma once
 
 #include "dsv31/chat.h"
+#include "dsv31/conversation.h"
 #include "dsv31/error.h"
 #include "dsv31/export.h"
 #include "dsv31/model.h"
