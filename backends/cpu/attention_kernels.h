@@ -38,6 +38,18 @@ struct ChunkArgs {
   float* value_scratch = nullptr;  // scratch (kBlock, row_stride(v_width))
 };
 
+// The indexer's scores of one block of keys for one row.
+struct IndexArgs {
+  const std::byte* keys = nullptr;  // (width, kBlock)
+  bool half = true;
+  std::int64_t width = 0, heads = 0;
+  const float* q = nullptr;        // (heads, width)
+  const float* weights = nullptr;  // (heads)
+  float scale = 1;
+  float* scratch = nullptr;  // (8, kBlock)
+  float* out = nullptr;      // (kBlock): scale * sum over heads, ascending, of weight * max(q . k, 0); never -0
+};
+
 struct AttentionKernels {
   void (*chunk)(const ChunkArgs& args);
   // into = merge(into, from), both partials; into covers the earlier keys.
@@ -56,6 +68,9 @@ struct AttentionKernels {
   void (*widen_block)(const std::byte* src, std::int64_t stride, std::int64_t width, bool half, float* dst, std::int64_t ld);
   // c (m, kBlock) = (first ? 0 : c) + a (m, k) b (k, kBlock); rows of a are lda floats apart, b and c are dense
   void (*product)(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda, const float* b, float* c, bool first);
+  void (*index)(const IndexArgs& args);
+  // y = weight * ((x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps)) + bias; all (n), y may be x
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, std::int64_t n, float* y);
 };
 
 extern const AttentionKernels attention_generic, attention_avx2, attention_avx512;

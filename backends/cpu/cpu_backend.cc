@@ -39,6 +39,8 @@ struct EachMatrix {
     for (MatrixId id : {op.k_b, op.v_b}) f(id);
   }
   template <class F>
+  static void of(const SparseIndex&, F) {}
+  template <class F>
   static void of(const Gate& op, F f) {
     f(op.weight);
   }
@@ -114,6 +116,9 @@ class CpuBackend final : public Backend {
   }
   std::unique_ptr<PreparedOp> prepare_op(const MlaAttention& op, const PrepareContext& c) const {
     return prepare_mla_attention(op, c, kernels_, isa_);
+  }
+  std::unique_ptr<PreparedOp> prepare_op(const SparseIndex& op, const PrepareContext& c) const {
+    return prepare_sparse_index(op, c, kernels_, isa_);
   }
   std::unique_ptr<PreparedOp> prepare_op(const Gate& op, const PrepareContext& c) const {
     return prepare_gate(op, c, kernels_, isa_);

@@ -357,6 +357,7 @@ class PreparedMlaAttention final : public PreparedOp {
 
 std::unique_ptr<PreparedOp> prepare_mla_attention(const MlaAttention& op, const PrepareContext& context,
                                                   const KernelTable& kernels, Isa isa) {
+  if (op.selected != kNone) return prepare_sparse_attention(op, context, kernels, isa);
   AttentionShape shape;
   shape.layer = op.layer;
   shape.group = op.num_attention_heads;

@@ -18,9 +18,11 @@ class CacheSlot {
     return load(value_at(head, d));
   }                                                                                // V (num_key_value_heads, kBlock, head_dim)
   double latent(std::int64_t d) const { return load(slot_ * desc_->latent + d); }  // (kBlock, latent)
+  double index_key(std::int64_t d) const { return load(index_key_at(d)); }  // behind the latents, (indexer, kBlock)
   void set_key(std::int64_t head, std::int64_t d, float x) const { store(key_at(head, d), x); }
   void set_value(std::int64_t head, std::int64_t d, float x) const { store(value_at(head, d), x); }
   void set_latent(std::int64_t d, float x) const { store(slot_ * desc_->latent + d, x); }
+  void set_index_key(std::int64_t d, float x) const { store(index_key_at(d), x); }
 
  private:
   friend class LayerCache;
@@ -31,6 +33,7 @@ class CacheSlot {
   std::int64_t value_at(std::int64_t head, std::int64_t d) const {
     return desc_->num_key_value_heads * desc_->head_dim * kBlock + (head * kBlock + slot_) * desc_->head_dim + d;
   }
+  std::int64_t index_key_at(std::int64_t d) const { return desc_->latent * kBlock + d * kBlock + slot_; }
   double load(std::int64_t i) const {
     if (type_ == DType::f32) {
       float x = 0;

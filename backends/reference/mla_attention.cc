@@ -1,7 +1,10 @@
 // Multi-head latent attention (DeepSeek-V2 paper, section 2.1), absorbed. The cache holds one vector a position for all heads,
 // [latent | k_pe]; the projections W_UK and W_UV, which would make keys and values of the latent, are applied to the query and to
 // the result instead: q . (W_UK c) = (W_UK^T q) . c, and sum_t p_t W_UV c_t = W_UV sum_t p_t c_t.
+// Where the keys are selected, the sums run over the list instead of all visible positions.
 // Phase 0 writes the rows' own vectors to the cache, phase 1 attends.
+#include <bit>
+
 #include "backends/reference/cache_slot.h"
 #include "backends/reference/matrix.h"
 #include "backends/reference/norm.h"
@@ -19,7 +22,8 @@ class MlaAttentionOp final : public RowsOp {
         cache_(p.graph->caches[static_cast<std::size_t>(op.layer)]),
         kv_norm_(p, op.kv_norm),
         k_b_(matrix_of(p, op.k_b)),
-        v_b_(matrix_of(p, op.v_b)) {}
+        v_b_(matrix_of(p, op.v_b)),
+        index_topk_(op.selected == kNone ? 0 : p.graph->values[static_cast<std::size_t>(op.selected)].width) {}
   int phases(const Step&) const override { return 2; }
 
  private:
@@ -60,16 +64,19 @@ class MlaAttentionOp final : public RowsOp {
       for (std::int64_t i = 0; i < m; ++i) {
         const LayerCache cache{c, cache_, op_.layer, rows.begin + i};
         const std::int64_t position = c.step->positions[static_cast<std::size_t>(rows.begin + i)];
-        auto score = [&](std::int64_t t) {
-          const CacheSlot slot = cache.at(t);
+        const float* listed = op_.selected == kNone ? nullptr : c.row(op_.selected, rows.begin + i, index_topk_);
+        const std::int64_t last = listed == nullptr ? position : std::min(position + 1, index_topk_) - 1;
+        auto at = [&](std::int64_t n) { return listed == nullptr ? n : std::bit_cast<std::int32_t>(listed[n]); };
+        auto score = [&](std::int64_t n) {
+          const CacheSlot slot = cache.at(at(n));
           double dot = 0;
           for (std::int64_t d = 0; d < rank; ++d) dot += q_latent.row(i)[d] * slot.latent(d);
           for (std::int64_t d = 0; d < pe; ++d) dot += q_pe.row(i)[d] * slot.latent(rank + d);
           return static_cast<double>(op_.scale) * dot;
         };
         std::fill_n(z.row(i), rank, 0.0);
-        const double total = softmax_weights(0, position, score, [&](std::int64_t t, double p) {
-          const CacheSlot slot = cache.at(t);
+        const double total = softmax_weights(0, last, score, [&](std::int64_t n, double p) {
+          const CacheSlot slot = cache.at(at(n));
           for (std::int64_t d = 0; d < rank; ++d) z.row(i)[d] += p * slot.latent(d);
         });
         for (std::int64_t d = 0; d < rank; ++d) z.row(i)[d] /= total;
@@ -87,6 +94,7 @@ class MlaAttentionOp final : public RowsOp {
   RmsNorm kv_norm_;
   PackedMatrix k_b_;  // (num_attention_heads, kv_lora_rank, qk_nope_head_dim)
   PackedMatrix v_b_;  // (num_attention_heads, v_head_dim, kv_lora_rank)
+  std::int64_t index_topk_;
 };
 
 }  // namespace

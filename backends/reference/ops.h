@@ -13,6 +13,7 @@ std::unique_ptr<PreparedOp> prepare_op(const Linear& op, const PrepareContext& p
 std::unique_ptr<PreparedOp> prepare_op(const RopeCache& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const Attention& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const MlaAttention& op, const PrepareContext& p);
+std::unique_ptr<PreparedOp> prepare_op(const SparseIndex& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const Gate& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const Experts& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const GatedFfn& op, const PrepareContext& p);

@@ -29,6 +29,7 @@ struct WeightsDecodable {
   bool operator()(const RopeCache&) const { return true; }
   bool operator()(const Attention&) const { return true; }
   bool operator()(const MlaAttention& op) const { return decodable(graph, {op.k_b, op.v_b}); }
+  bool operator()(const SparseIndex&) const { return true; }
   bool operator()(const Gate& op) const { return decodable(graph, {op.weight}); }
   bool operator()(const Experts& op) const {
     return decodable(graph, {op.gate, op.up, op.down, op.shared_gate, op.shared_up, op.shared_down});

@@ -94,6 +94,7 @@ struct Attention {
 // Multi-head latent attention (DeepSeek-V2 paper, section 2.1; model-spec "MLA"), absorbed form.
 // q per head = [nope | pe], the pe part turned; c = [latent | k_pe]: latent through kv_norm and k_pe turned go to the cache.
 // qa_h = k_b_h q_nope_h; s = scale * (qa_h . latent_t + q_pe_h . k_pe_t); z_h = sum_t softmax(s)_t latent_t; out_h = v_b_h z_h.
+// t runs over the visible positions, or over those that `selected` lists; chunks of kChunk then count entries of the list.
 struct MlaAttention {
   std::int32_t layer = 0;
   std::int64_t num_attention_heads = 0, kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
@@ -105,7 +106,26 @@ struct MlaAttention {
   ValueId angles = kNone;  // (n, qk_rope_head_dim)
   ValueId q = kNone;       // (n, num_attention_heads * (qk_nope_head_dim + qk_rope_head_dim)); may be overwritten
   ValueId c = kNone;       // (n, kv_lora_rank + qk_rope_head_dim); may be overwritten
+  ValueId selected = kNone;  // (n, index_topk), as SparseIndex wrote it; kNone: dense
   ValueId out = kNone;     // (n, num_attention_heads * v_head_dim)
+};
+
+// Lightning indexer (DeepSeek-V3.2-Exp, section 2.1; model-spec "sparse attention"): which keys a row of sparse attention sees.
+// k = rope(layer_norm(k)) goes to the cache of `layer`, q_h = rope(q_h); the first qk_rope_head_dim values of each turn.
+// I_t = scale * sum_h weights_h * max(q_h . k_t, 0), rounded to float32; of the visible positions the index_topk with the largest I
+// win, ties to the lowest position. layer_norm(k) = weight * (k - mean(k)) / sqrt(var(k) + eps) + bias.
+struct SparseIndex {
+  std::int32_t layer = 0;
+  std::int64_t index_n_heads = 0, index_head_dim = 0, index_topk = 0, qk_rope_head_dim = 0;
+  Pairing pairing = Pairing::half_split;
+  float scale = 1;
+  VectorId k_norm_weight = kNone, k_norm_bias = kNone;  // (index_head_dim)
+  float k_norm_eps = 0;
+  ValueId angles = kNone;    // (n, qk_rope_head_dim)
+  ValueId q = kNone;         // (n, index_n_heads * index_head_dim); may be overwritten
+  ValueId k = kNone;         // (n, index_head_dim); may be overwritten
+  ValueId weights = kNone;   // (n, index_n_heads); may be negative
+  ValueId selected = kNone;  // (n, index_topk): int32 in the float's place, min(index_topk, visible) positions ascending, then -1
 };
 
 enum class Scoring : std::uint8_t { softmax, sigmoid };
@@ -166,7 +186,7 @@ struct Head {
   ValueId out = kNone;  // (n_logits, vocab_size)
 };
 
-using Op = std::variant<Embed, Angles, Linear, RopeCache, Attention, MlaAttention, Gate, Experts, GatedFfn, Head>;
+using Op = std::variant<Embed, Angles, Linear, RopeCache, Attention, MlaAttention, SparseIndex, Gate, Experts, GatedFfn, Head>;
 
 // "embed", "linear", ...: one word an op, for plans and messages.
 DSV31_API const char* op_name(const Op& op) noexcept;
@@ -178,11 +198,15 @@ struct ValueDesc {
 
 // The cache of one layer. A block of kBlock positions holds either K (num_key_value_heads, head_dim, kBlock), transposed so that one
 // vector of keys is one load, then V (num_key_value_heads, kBlock, head_dim); or, with latent > 0, (kBlock, latent): MLA's
-// [latent | k_pe]. Elements are `type`; unwritten slots are zero.
+// [latent | k_pe], and then, with indexer > 0, the keys of SparseIndex (indexer, kBlock), transposed too. Elements are `type`;
+// unwritten slots are zero.
 struct CacheDesc {
   std::int64_t num_key_value_heads = 0, head_dim = 0;
   std::int64_t latent = 0;
+  std::int64_t indexer = 0;  // index_head_dim
   std::int64_t window = 0;  // > 0: only the last `window` positions are ever read
+
+  constexpr std::int64_t width() const { return latent > 0 ? latent + indexer : 2 * num_key_value_heads * head_dim; }  // elements a position
 };
 
 struct Graph {

@@ -35,7 +35,7 @@ std::uint64_t active_bytes(const Graph& g) {
 std::uint64_t cache_bytes_per_token(const Graph& g, std::uint64_t element) {
   std::uint64_t sum = 0;
   for (const CacheDesc& c : g.caches)
-    sum += static_cast<std::uint64_t>(c.latent > 0 ? c.latent : 2 * c.num_key_value_heads * c.head_dim) * element;
+    sum += static_cast<std::uint64_t>(c.width()) * element;
   return sum;
 }
 
@@ -81,7 +81,7 @@ std::uint64_t cache_bytes(const Graph& g, const ComputeOptions& compute) {
   std::uint64_t sum = 0;
   for (const CacheDesc& c : g.caches) {
     std::int64_t tokens = c.window > 0 ? std::min(context, c.window + compute.chunk + 8 * kBlock) : context;
-    std::uint64_t width = static_cast<std::uint64_t>(c.latent > 0 ? c.latent : 2 * c.num_key_value_heads * c.head_dim);
+    std::uint64_t width = static_cast<std::uint64_t>(c.width());
     sum += width * element * static_cast<std::uint64_t>((tokens + slab - 1) / slab * slab);
   }
   return sum;

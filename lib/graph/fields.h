@@ -2,7 +2,7 @@
 // an op that is added or changed cannot be seen differently by the two.
 //
 // A visitor V has: read, write, destroy (read, and then worth nothing), change (read and written in place) for values;
-// matrix, vector; each takes the field's name, the id, and the shape. The maybe_ forms accept kNone. width(id) and rows_of /
+// matrix, vector, and the caches of a layer; each takes the field's name, the id, and the shape. The maybe_ forms accept kNone. width(id) and rows_of /
 // cols_of give the declared shape, 0 for a bad id; expect(field, got, expected) compares; require(field, condition, text) states
 // a rule.
 #pragma once
@@ -89,8 +89,27 @@ void each_field(const MlaAttention& op, V& v) {
   v.read("angles", op.angles, op.qk_rope_head_dim);
   v.destroy("q", op.q, op.num_attention_heads * (op.qk_nope_head_dim + op.qk_rope_head_dim));
   v.destroy("c", op.c, op.kv_lora_rank + op.qk_rope_head_dim);
+  v.maybe_read("selected", op.selected, v.width(op.selected));
   v.write("out", op.out, op.num_attention_heads * op.v_head_dim);
   v.require("out", op.out != op.q && op.out != op.c, "another value than q and c");
+}
+
+template <class V>
+void each_field(const SparseIndex& op, V& v) {
+  v.require("index_n_heads", op.index_n_heads > 0, "a number > 0");
+  v.require("index_topk", op.index_topk > 0, "a number > 0");
+  v.require("qk_rope_head_dim",
+            op.qk_rope_head_dim > 0 && op.qk_rope_head_dim % 2 == 0 && op.qk_rope_head_dim <= op.index_head_dim,
+            "an even number up to index_head_dim");
+  v.require("k_norm_eps", op.k_norm_eps >= 0 && op.k_norm_eps < 1, "an eps in [0, 1)");
+  v.indexer_cache("layer", op.layer, op.index_head_dim);
+  v.vector("k_norm_weight", op.k_norm_weight, op.index_head_dim);
+  v.vector("k_norm_bias", op.k_norm_bias, op.index_head_dim);
+  v.read("angles", op.angles, op.qk_rope_head_dim);
+  v.destroy("q", op.q, op.index_n_heads * op.index_head_dim);
+  v.destroy("k", op.k, op.index_head_dim);
+  v.read("weights", op.weights, op.index_n_heads);
+  v.write("selected", op.selected, op.index_topk);
 }
 
 template <class V>

@@ -17,7 +17,7 @@ namespace dsv31::inline v1::graph {
 
 // Ids an op touches, kNone left out, in the order of its fields. A value updated in place stands in reads and in writes: the
 // residual of a Linear, GatedFfn or Experts whose out is its residual, and the q of RopeCache. MlaAttention may overwrite its q
-// and c: they are in reads only, and no later op may read them before it writes them (validate checks it).
+// and c, SparseIndex its q and k: they are in reads only, and no later op may read them before it writes them (validate checks it).
 struct OpUse {
   std::vector<ValueId> reads, writes;
   std::vector<MatrixId> matrices;

@@ -11,6 +11,7 @@ struct Name {
   const char* operator()(const RopeCache&) const { return "rope_cache"; }
   const char* operator()(const Attention&) const { return "attention"; }
   const char* operator()(const MlaAttention&) const { return "mla_attention"; }
+  const char* operator()(const SparseIndex&) const { return "sparse_index"; }
   const char* operator()(const Gate&) const { return "gate"; }
   const char* operator()(const Experts&) const { return "experts"; }
   const char* operator()(const GatedFfn&) const { return "gated_ffn"; }

@@ -19,9 +19,11 @@ struct Collect {
   void change(const char*, ValueId id, std::int64_t) { put(use.reads, id), put(use.writes, id); }
   void matrix(const char*, MatrixId id, std::int64_t, std::int64_t, std::int64_t) { put(use.matrices, id); }
   void maybe_matrix(const char*, MatrixId id, std::int64_t, std::int64_t, std::int64_t) { put(use.matrices, id); }
+  void vector(const char*, VectorId id, std::int64_t) { put(use.vectors, id); }
   void maybe_vector(const char*, VectorId id, std::int64_t) { put(use.vectors, id); }
   void head_cache(const char*, std::int32_t, std::int64_t, std::int64_t) {}
   void latent_cache(const char*, std::int32_t, std::int64_t) {}
+  void indexer_cache(const char*, std::int32_t, std::int64_t) {}
   void window(const char*, std::int32_t, std::int64_t) {}
   void require(const char*, bool, const char*) {}
   std::int64_t width(ValueId) const { return 0; }

@@ -84,7 +84,9 @@ struct Check {
     if (id != kNone) matrix(field, id, count, rows, cols);
   }
   void maybe_vector(const char* field, VectorId id, std::int64_t expected) const {
-    if (id == kNone) return;
+    if (id != kNone) vector(field, id, expected);
+  }
+  void vector(const char* field, VectorId id, std::int64_t expected) const {
     if (!in(id, graph.vector_widths.size()))
       fail(field, fmt::format("got vector {}, expected one of {}", id, graph.vector_widths.size()));
     expect(field, graph.vector_widths[static_cast<std::size_t>(id)], expected);
@@ -102,6 +104,10 @@ struct Check {
   void latent_cache(const char* field, std::int32_t layer, std::int64_t latent) const {
     const CacheDesc& c = cache(field, layer);
     if (c.latent != latent) fail(field, fmt::format("got a cache of latent {}, expected {}", c.latent, latent));
+  }
+  void indexer_cache(const char* field, std::int32_t layer, std::int64_t width) const {
+    const CacheDesc& c = cache(field, layer);
+    if (c.indexer != width) fail(field, fmt::format("got a cache of indexer {}, expected {}", c.indexer, width));
   }
   void window(const char* field, std::int32_t layer, std::int64_t window) const {
     const CacheDesc& c = cache(field, layer);
@@ -139,9 +145,10 @@ void check_tables(const Graph& graph) {
   }
   for (std::size_t i = 0; i < graph.caches.size(); ++i) {
     const CacheDesc& c = graph.caches[i];
-    const bool latent = c.latent > 0 && c.latent <= kMaxDim && c.num_key_value_heads == 0 && c.head_dim == 0;
+    const bool latent = c.latent > 0 && c.latent <= kMaxDim && c.num_key_value_heads == 0 && c.head_dim == 0 && c.indexer >= 0 &&
+                        c.indexer <= kMaxDim;
     const bool heads =
-        c.latent == 0 && c.num_key_value_heads > 0 && c.num_key_value_heads <= kMaxDim && c.head_dim > 0 && c.head_dim <= kMaxDim;
+        c.latent == 0 && c.indexer == 0 && c.num_key_value_heads > 0 && c.num_key_value_heads <= kMaxDim && c.head_dim > 0 && c.head_dim <= kMaxDim;
     if ((!latent && !heads) || c.window < 0) fail(fmt::format("cache {}: expected heads and head_dim, or latent", i));
   }
 }

@@ -10,7 +10,7 @@
 namespace dsv31::inline v1::model {
 namespace {
 
-constexpr std::array<Architecture, 8> kArchitectures = {{
+constexpr std::array<Architecture, 9> kArchitectures = {{
     {"llama", "LlamaForCausalLM", "llama", build_llama},
     {"qwen2", "Qwen2ForCausalLM", "qwen2", build_qwen2},
     {"qwen3", "Qwen3ForCausalLM", "qwen3", build_qwen3},
@@ -19,6 +19,7 @@ constexpr std::array<Architecture, 8> kArchitectures = {{
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3", build_gemma3},  // its text_config
     {"deepseek_v2", "DeepseekV2ForCausalLM", "deepseek2", build_deepseek},
     {"deepseek_v3", "DeepseekV3ForCausalLM", "deepseek2", build_deepseek},
+    {"deepseek_v32", "DeepseekV32ForCausalLM", "deepseek32", build_deepseek},
 }};
 
 [[noreturn]] void unknown(std::string_view where, std::string_view key, std::string_view name) {

@@ -58,6 +58,7 @@ struct Config {
   std::int64_t q_lora_rank = 0;  // 0: queries are projected directly
   std::int64_t kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   bool rope_interleave = true;
+  std::int64_t index_n_heads = 0, index_head_dim = 0, index_topk = 0;  // sparse attention; 0: dense
   std::int64_t num_nextn_predict_layers = 0;
 
   std::vector<std::string> warnings;
@@ -72,7 +73,8 @@ struct Config {
 
 // Ranges of a model. The largest known are 671B: hidden 18,432, 128 heads, 256 experts, vocabulary 262,208.
 inline constexpr std::int64_t kMaxLayers = 4096, kMaxHidden = 1 << 20, kMaxHeads = 1 << 14, kMaxHeadDim = 1 << 14,
-                              kMaxVocab = 1 << 24, kMaxContext = 1 << 28, kMaxExperts = 1 << 14;
+                              kMaxVocab = 1 << 24, kMaxContext = 1 << 28, kMaxExperts = 1 << 14,
+                              kMaxTopk = 1 << 20;
 
 // Throws format (key, got, expected) or unsupported (an architecture or a variant that is not built in). A vocab_size that a GGUF
 // file leaves out is 0 here; build_model takes it from the embedding.

@@ -160,6 +160,12 @@ void read_latent_attention(const Keys& keys, Config& c) {
   c.v_head_dim = keys.integer(split ? "attention.value_length_mla" : "attention.value_length", 1, kMaxHeadDim);
   c.q_lora_rank = keys.integer_or("attention.q_lora_rank", 0, 0, kMaxHidden);
   c.kv_lora_rank = keys.integer("attention.kv_lora_rank", 1, kMaxHidden);
+  if (c.model_type != "deepseek32") return;
+  c.index_n_heads = keys.integer("attention.indexer.head_count", 1, kMaxHeads);
+  c.index_head_dim = keys.integer("attention.indexer.key_length", 1, kMaxHeadDim);
+  c.index_topk = keys.integer("attention.indexer.top_k", 1, kMaxTopk);
+  keys.rule(c.q_lora_rank > 0, "attention.q_lora_rank", c.q_lora_rank, "more than 0, for the indexer's queries come of it");
+  keys.rule(c.rope_dim <= c.index_head_dim, "attention.indexer.key_length", c.index_head_dim, "at least rope.dimension_count");
 }
 
 void read_deepseek2(const Keys& keys, Config& c) {
@@ -221,7 +227,7 @@ Config config_from_gguf(const io::Metadata& metadata) {
   c.num_nextn_predict_layers = keys.integer_or("nextn_predict_layers", 0, 0, blocks - 1);
   c.num_hidden_layers = blocks - c.num_nextn_predict_layers;
   c.intermediate_size = keys.integer("feed_forward_length", 1, kMaxHidden);
-  if (name == "deepseek2") {
+  if (architecture.build == build_deepseek) {
     read_deepseek2(keys, c);
     return c;
   }

@@ -224,7 +224,7 @@ void read_groups(const Json& config, Config& c, bool v3) {
 }
 
 void read_deepseek(const Json& config, Config& c) {
-  const bool v3 = c.model_type == "deepseek_v3";
+  const bool v3 = c.model_type != "deepseek_v2";
   c.num_attention_heads = config.get_int("num_attention_heads", 1, kMaxHeads);
   c.num_key_value_heads = c.num_attention_heads;  // latent attention has no key-value heads
   c.attention_bias = config.bool_or("attention_bias", false);
@@ -241,6 +241,13 @@ void read_deepseek(const Json& config, Config& c) {
   c.head_dim = c.qk_nope_head_dim + c.qk_rope_head_dim;
   c.rope_dim = c.qk_rope_head_dim;
   c.rope_interleave = config.bool_or("rope_interleave", true);
+  if (c.model_type == "deepseek_v32") {
+    c.index_n_heads = config.int_or("index_n_heads", 64, 1, kMaxHeads);
+    c.index_head_dim = config.int_or("index_head_dim", 128, 1, kMaxHeadDim);
+    c.index_topk = config.int_or("index_topk", 2048, 1, kMaxTopk);
+    require(c.q_lora_rank > 0, kWhere, "q_lora_rank", c.q_lora_rank, "more than 0, for the indexer's queries come of it");
+    require(c.qk_rope_head_dim <= c.index_head_dim, kWhere, "index_head_dim", c.index_head_dim, "at least qk_rope_head_dim");
+  }
   c.num_nextn_predict_layers = config.int_or("num_nextn_predict_layers", 0, 0, kMaxLayers);
 
   c.sparse.assign(static_cast<std::size_t>(c.num_hidden_layers), false);
@@ -290,7 +297,7 @@ Config config_from_hf(const Json& top) {
   if (c.model_type == "qwen3") read_qwen(config, c, 128);
   if (c.model_type == "qwen3_moe") read_qwen3_moe(config, c);
   if (gemma) read_gemma3(config, c);
-  if (architecture.gguf == "deepseek2") read_deepseek(config, c);
+  if (architecture.build == build_deepseek) read_deepseek(config, c);
   return c;
 }
 

@@ -1,8 +1,12 @@
-// DeepSeek V2, V2-Lite, V3, R1 and V3.1: multi-head latent attention and a mixture of experts with shared ones.
+// DeepSeek V2, V2-Lite, V3, R1, V3.1 and V3.2: multi-head latent attention and a mixture of experts with shared ones.
 //   q = W_qb rms(W_qa n) or W_q n;  [latent | k_pe] = W_kva n;  x += Wo MLA(q, latent, k_pe),  n = rms(x)
 //   x += sum of w_e E_e(n) over the chosen experts + E_shared(n), or a dense feed-forward,    n = rms(x)
 // Attention runs in its absorbed form, so kv_b is split by heads: k_b is W_UK transposed (GGUF files hold it so), v_b is W_UV.
+// V3.2 chooses the keys of each row by a small indexer with keys of its own, which reads n and the normalised W_qa n.
 // Papers: DeepSeek-V2 (arXiv 2405.04434, section 2), DeepSeek-V3 (arXiv 2412.19437, section 2.1).
+#include <cmath>
+#include <utility>
+
 #include "lib/model/architectures.h"
 #include "lib/model/assembly.h"
 #include "lib/model/rope.h"
@@ -12,6 +16,7 @@ namespace {
 
 // The reference never passes rms_norm_eps to the norms inside attention: they keep their class's default.
 constexpr double kLoraNormEps = 1e-6;
+constexpr double kIndexNormEps = 1e-6;
 
 struct Absorbed {
   MatrixId k_b, v_b;
@@ -29,26 +34,66 @@ Absorbed absorbed(const Assembly& m, Scope& block) {
       block.heads(kv_b, c.num_attention_heads, stride, c.qk_nope_head_dim, c.v_head_dim, c.kv_lora_rank, /*transpose=*/false)};
 }
 
+// The indexer's projections are parts of the layer's own: q of W_qb's input, k and weights of n. The weights stay in float32.
+struct Indexer {
+  Linear::Part q, k, weights;
+  SparseIndex op;
+};
+
+Indexer bind_indexer(Assembly& m, Scope& block, ValueId angles, std::int32_t cache) {
+  const Config& c = m.config();
+  const std::int64_t q_width = c.index_n_heads * c.index_head_dim;
+  const Name k_norm{"indexer.k_norm", "self_attn.indexer.k_norm"};
+  Indexer i;
+  i.op = {.layer = cache,
+          .index_n_heads = c.index_n_heads,
+          .index_head_dim = c.index_head_dim,
+          .index_topk = c.index_topk,
+          .qk_rope_head_dim = c.qk_rope_head_dim,
+          .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(q_width))),
+          .k_norm_weight = block.norm(k_norm, c.index_head_dim, kIndexNormEps).weight,
+          .k_norm_bias = block.bias(k_norm, c.index_head_dim, /*wanted=*/true),
+          .k_norm_eps = static_cast<float>(kIndexNormEps),
+          .angles = angles,
+          .q = m.value(q_width),
+          .k = m.value(c.index_head_dim),
+          .weights = m.value(c.index_n_heads),
+          .selected = m.value(c.index_topk)};
+  i.q = block.part({"indexer.attn_q_b", "self_attn.indexer.wq_b"}, q_width, c.q_lora_rank, /*bias_wanted=*/false, i.op.q);
+  i.k = block.part({"indexer.attn_k", "self_attn.indexer.wk"}, c.index_head_dim, c.hidden_size, /*bias_wanted=*/false, i.op.k);
+  i.weights = {.weight = block.float_matrix({"indexer.proj", "self_attn.indexer.weights_proj"}, c.index_n_heads, c.hidden_size),
+               .out = i.op.weights};
+  return i;
+}
+
 void attention(Assembly& m, Scope& block, ValueId angles, ValueId x) {
   const Config& c = m.config();
   const std::int64_t q_width = c.num_attention_heads * c.head_dim, c_width = c.kv_lora_rank + c.qk_rope_head_dim;
   const std::int64_t o_width = c.num_attention_heads * c.v_head_dim;
-  const std::int32_t cache = m.cache({.latent = c_width});
+  const std::int32_t cache = m.cache({.latent = c_width, .indexer = c.index_head_dim});
   const ValueId q = m.value(q_width), latent = m.value(c_width), heads = m.value(o_width);
   const Norm norm = block.norm({"attn_norm", "input_layernorm"}, c.hidden_size, c.rms_norm_eps);
   const Linear::Part kv_a =
       block.part({"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"}, c_width, c.hidden_size, c.attention_bias, latent);
+  Indexer indexer = c.index_topk > 0 ? bind_indexer(m, block, angles, cache) : Indexer{};
   if (c.q_lora_rank > 0) {
     const ValueId q_a = m.value(c.q_lora_rank);
-    m.add(Linear{
+    Linear down{
         .x = x,
         .norm = norm,
         .parts = {block.part({"attn_q_a", "self_attn.q_a_proj"}, c.q_lora_rank, c.hidden_size, c.attention_bias, q_a), kv_a},
-        .post_norm = {}});
-    m.add(Linear{.x = q_a,
-                 .norm = block.norm({"attn_q_a_norm", "self_attn.q_a_layernorm"}, c.q_lora_rank, kLoraNormEps),
-                 .parts = {block.part({"attn_q_b", "self_attn.q_b_proj"}, q_width, c.q_lora_rank, /*bias_wanted=*/false, q)},
-                 .post_norm = {}});
+        .post_norm = {}};
+    Linear up{.x = q_a,
+              .norm = block.norm({"attn_q_a_norm", "self_attn.q_a_layernorm"}, c.q_lora_rank, kLoraNormEps),
+              .parts = {block.part({"attn_q_b", "self_attn.q_b_proj"}, q_width, c.q_lora_rank, /*bias_wanted=*/false, q)},
+              .post_norm = {}};
+    if (c.index_topk > 0) {
+      down.parts.insert(down.parts.end(), {indexer.k, indexer.weights});
+      up.parts.push_back(indexer.q);
+    }
+    m.add(std::move(down));
+    m.add(std::move(up));
+    if (c.index_topk > 0) m.add(indexer.op);
   } else {
     m.add(Linear{.x = x,
                  .norm = norm,
@@ -70,6 +115,7 @@ void attention(Assembly& m, Scope& block, ValueId angles, ValueId x) {
                      .angles = angles,
                      .q = q,
                      .c = latent,
+                     .selected = indexer.op.selected,
                      .out = heads});
   m.add(Linear{.x = heads,
                .norm = {},

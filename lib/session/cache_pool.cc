@@ -15,7 +15,7 @@ CachePool::CachePool(const std::vector<CacheDesc>& layers, DType type, std::shar
   const std::size_t element = type == DType::f32 ? 4 : 2;
   for (const CacheDesc& l : layers) {
     BlockKind kind = l.window > 0 ? BlockKind::window : BlockKind::full;
-    std::int64_t width = l.latent > 0 ? l.latent : 2 * l.num_key_value_heads * l.head_dim;
+    std::int64_t width = l.width();
     std::size_t bytes = round64(static_cast<std::size_t>(width * kBlock) * element);
     kind_.push_back(kind);
     layer_offset_.push_back(slab_bytes_[static_cast<int>(kind)]);

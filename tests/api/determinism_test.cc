@@ -25,6 +25,8 @@ std::vector<Subject> subjects() {
           {random_model("qwen3_moe"), {}, 150},
           {random_model("deepseek_v3"), {}, 200},
           {random_model("deepseek_v3_bf16"), {}, 100},
+          {random_model("deepseek_v32"), {}, 300},
+          {random_model("deepseek_v3_fp8"), {}, 60},
           {DSV31_TINY_MODEL, {.exact = true}, 60},
           {random_model("deepseek_v2"), {.exact = true}, 100}};
 }
@@ -110,7 +112,7 @@ TEST_CASE("alone and beside four other sequences gives the same bits") {
 }
 
 TEST_CASE("a random walk of 10,000 steps stays equal to a cache-free computation") {
-  for (const char* name : {"llama", "gemma3", "deepseek_v3"}) {
+  for (const char* name : {"llama", "gemma3", "deepseek_v3", "deepseek_v32"}) {
     Model model = Model::open(runtime_with(2), random_model(name));
     std::mt19937 rng(17);
     std::vector<std::unique_ptr<Session>> all;

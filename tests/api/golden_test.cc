@@ -11,7 +11,7 @@ using namespace dsv31::test;
 namespace {
 
 const char* const kModels[] = {"llama",    "llama3_rope",      "qwen2",       "qwen3",           "qwen3_moe", "gemma3",
-                               "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_bf16", "deepseek_v3_fp8"};
+                               "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_bf16", "deepseek_v3_fp8", "deepseek_v32"};
 
 std::vector<Token> greedy(const Model& model, std::span<const Token> prompt, std::int64_t n) {
   Session session(model, {.exact = true});
@@ -45,6 +45,54 @@ TEST_CASE("exact logits equal the recorded ones, greedy tokens are identical") {
       }
     }
   }
+}
+
+// transformers takes any of the keys that score exactly 0; before the first row that this reaches, its logits are ours.
+TEST_CASE("sparse attention equals transformers up to the first tie, 26 tokens into 8 keys a row") {
+  for (const char* backend : {"reference", ""}) {
+    Model model = Model::open(runtime_with(2, "", backend), random_model("deepseek_v32"));
+    Golden golden(random_model("deepseek_v32") + "/golden.safetensors");
+    auto ids = golden.ids("2.input_ids");
+    auto want = golden.floats("transformers.logits");
+    auto got = all_logits(model, std::span<const Token>(ids).first(26), {.exact = true});
+    INFO("on '" << backend << "': max difference " << max_difference(got, want) << " of " << max_abs(want));
+    CHECK(max_difference(got, want) <= 1e-4 * max_abs(want));
+  }
+}
+
+// The files of a folder, one of them with a piece of text replaced.
+class Edited final : public Folder {
+ public:
+  Edited(const std::string& path, std::string name, std::string from, std::string to)
+      : folder_(open_folder(path)), name_(std::move(name)), from_(std::move(from)), to_(std::move(to)) {}
+  std::shared_ptr<const Reader> open(std::string_view name) const override {
+    auto reader = folder_->open(name);
+    if (name != name_ || !reader) return reader;
+    text_.resize(reader->size());
+    reader->read_at(0, text_.data(), text_.size());
+    for (std::size_t at = text_.find(from_); at != std::string::npos; at = text_.find(from_, at + to_.size()))
+      text_.replace(at, from_.size(), to_);
+    return memory_reader(text_.data(), text_.size());
+  }
+
+ private:
+  std::shared_ptr<const Folder> folder_;
+  std::string name_, from_, to_;
+  mutable std::string text_;
+};
+
+TEST_CASE("sparse attention within index_topk has the bits of dense attention") {
+  for (const char* backend : {"reference", ""})
+    for (bool exact : {false, true}) {
+      Runtime runtime = runtime_with(2, "", backend);
+      const std::string path = random_model("deepseek_v32");
+      Model sparse = Model::open(runtime, std::make_shared<Edited>(path, "config.json", "\"index_topk\": 8", "\"index_topk\": 300"), "");
+      Model dense = Model::open(runtime, std::make_shared<Edited>(path, "config.json", "\"deepseek_v32\"", "\"deepseek_v3\""), "");
+      auto ids = made_tokens(300, 11, 320);
+      CHECK(sparse.info().architecture == "deepseek_v32");
+      CHECK(dense.info().architecture == "deepseek_v3");
+      CHECK(same_bits(all_logits(sparse, ids, {.exact = exact, .chunk = 70}), all_logits(dense, ids, {.exact = exact, .chunk = 70})));
+    }
 }
 
 TEST_CASE("a GGUF of the same weights gives the logits of the folder") {

@@ -57,7 +57,7 @@ inline std::vector<cpu::Isa> isas() {
 class Cache {
  public:
   Cache(const CacheDesc& desc, DType type, int blocks) : desc_(desc), blocks_(blocks) {
-    const std::int64_t width = desc.latent > 0 ? desc.latent : 2 * desc.num_key_value_heads * desc.head_dim;
+    const std::int64_t width = desc.width();
     bytes_ = static_cast<std::size_t>(width * kBlock) * (type == DType::f16 ? 2 : 4);
     for (int b = 0; b < blocks; b += kSlab) {
       slabs_.push_back(aligned_bytes(bytes_ * kSlab, 0));

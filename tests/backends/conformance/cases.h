@@ -10,6 +10,7 @@ void add_linear_cases(std::vector<OpCase>& cases);
 void add_dense_cases(std::vector<OpCase>& cases);      // Embed, GatedFfn, Head
 void add_attention_cases(std::vector<OpCase>& cases);  // Angles, RopeCache, Attention
 void add_mla_cases(std::vector<OpCase>& cases);
+void add_sparse_cases(std::vector<OpCase>& cases);  // SparseIndex, MlaAttention over selected keys
 void add_expert_cases(std::vector<OpCase>& cases);  // Gate, Experts
 
 std::vector<OpCase> all_cases();

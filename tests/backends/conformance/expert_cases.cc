@@ -179,6 +179,7 @@ std::vector<OpCase> all_cases() {
   add_dense_cases(cases);
   add_attention_cases(cases);
   add_mla_cases(cases);
+  add_sparse_cases(cases);
   add_expert_cases(cases);
   return cases;
 }

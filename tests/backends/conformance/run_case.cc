@@ -36,9 +36,10 @@ class Guarded {
 };
 
 // Elements of one position, [K | V] or latent, and where element i of them stands in a block.
-std::int64_t slot_width(const CacheDesc& d) { return d.latent > 0 ? d.latent : 2 * d.num_key_value_heads * d.head_dim; }
+std::int64_t slot_width(const CacheDesc& d) { return d.width(); }
 std::int64_t element_at(const CacheDesc& d, std::int64_t slot, std::int64_t i) {
   const std::int64_t keys = d.num_key_value_heads * d.head_dim;
+  if (d.latent > 0 && i >= d.latent) return i * kBlock + slot;  // behind the latents: (indexer, kBlock)
   if (d.latent > 0) return slot * d.latent + i;
   if (i < keys) return i * kBlock + slot;  // K (heads, head_dim, kBlock)
   return keys * kBlock + ((i - keys) / d.head_dim * kBlock + slot) * d.head_dim +
