@@ -19,7 +19,7 @@ namespace dsv31::inline v1 {
 
 struct ToolCall {
   std::string id{}, name{};
-  std::string arguments{};  // JSON text of an object
+  std::string arguments{};  // JSON text of an object; templates see the object, or this text where they want a string
 };
 
 struct Message {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "dsv31/chat.h"
 #include "lib/io/json.h"
@@ -105,27 +106,39 @@ PromptText render_value(const ChatTemplate::Impl& impl, Value messages, const Ch
   return prompt;
 }
 
+// Memory that runs out while the values are made is an error like any other.
+template <typename Action>
+auto with_memory(Action action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::no_memory, "chat_template", "got no memory for the prompt, expected enough");
+  }
+}
+
 }  // namespace
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string bos_token, std::string eos_token, ChatLimits limits) {
   if (limits.depth < 1 || limits.fuel < 1 || limits.milliseconds < 1 || limits.output_bytes < 1) {
     throw Error(Code::argument, "chat_template", "got a limit below 1, expected positive limits");
   }
-  auto impl = std::make_shared<Impl>();
-  impl->program = text::jinja::compile(source, std::min(limits.depth, text::jinja::kMaxValueDepth));
-  impl->source = source;
-  impl->bos_token = std::move(bos_token);
-  impl->eos_token = std::move(eos_token);
-  impl->limits = limits;
-  return ChatTemplate(std::move(impl));
+  return with_memory([&] {
+    auto impl = std::make_shared<Impl>();
+    impl->program = text::jinja::compile(source, std::min(limits.depth, text::jinja::kMaxValueDepth));
+    impl->source = source;
+    impl->bos_token = std::move(bos_token);
+    impl->eos_token = std::move(eos_token);
+    impl->limits = limits;
+    return ChatTemplate(std::move(impl));
+  });
 }
 
 PromptText ChatTemplate::render(const std::vector<Message>& messages, const ChatOptions& options) const {
-  return render_value(*impl_, text::messages_value(messages), options);
+  return with_memory([&] { return render_value(*impl_, text::messages_value(messages), options); });
 }
 
 PromptText ChatTemplate::render_json(std::string_view messages, const ChatOptions& options) const {
-  return render_value(*impl_, text::messages_value(io::parse_json(messages, "messages")), options);
+  return with_memory([&] { return render_value(*impl_, text::messages_value(io::parse_json(messages, "messages")), options); });
 }
 
 const std::string& ChatTemplate::source() const noexcept { return impl_->source; }

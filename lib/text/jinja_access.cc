@@ -125,6 +125,12 @@ Bounds bounds(std::int64_t length, const Value& start, const Value& stop, const 
 
 }  // namespace
 
+// Keys that are no strings have no index.
+const Value* find_key(Context& context, const DictCell& dict, const Value& key) {
+  context.budget.spend(key.is(Kind::string) ? 1 : static_cast<std::int64_t>(dict.items.size() / 4) + 1);
+  return dict.find(key);
+}
+
 Value get_attribute(Context& context, const Value& object, std::string_view name, int name_id) {
   if (object.is(Kind::undefined)) use_undefined(context, object);
   Value out;
@@ -139,8 +145,7 @@ Value get_item(Context& context, const Value& object, const Value& key) {
   if (object.is(Kind::undefined)) use_undefined(context, object);
   if (object.is(Kind::dict)) {
     if (hashable(key)) {
-      context.budget.spend(1);
-      if (const Value* v = object.dict().find(key)) return *v;
+      if (const Value* v = find_key(context, object.dict(), key)) return *v;
     }
   } else if (key.is_whole() && (object.is(Kind::string) || subscriptable(object))) {
     const bool string = object.is(Kind::string);

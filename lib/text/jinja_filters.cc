@@ -42,7 +42,7 @@ Value trim(Context& c, const Value& v, Arguments& a) {
   a.done();
   const Value s = soft(c, v);
   c.budget.spend(static_cast<std::int64_t>(s.text().size() / 64));
-  return text_like_input(c, s, strip(s.text(), CharSet(chars), true, true));
+  return text_like_input(c, s, strip(s.text(), CharSet(c, chars), true, true));
 }
 
 Value upper(Context& c, const Value& v, Arguments& a) {
@@ -218,12 +218,11 @@ Value indent(Context& c, const Value& v, Arguments& a) {
   a.done();
   if (v.is(Kind::undefined)) use_undefined(c, v);
   Text text = need_string(v, "indent").text();
-  c.budget.spend(static_cast<std::int64_t>(text.size() / 8));
   text.append("\n", false);
   Text out;
   if (first) out.append(space);
   bool start = true;
-  for (const auto& [begin, end] : lines_of(text, false)) {
+  for (const auto& [begin, end] : lines_of(c, text, false)) {
     c.budget.grow(out, space.size() + end - begin + 1);
     if (!start) {
       out.append("\n", false);

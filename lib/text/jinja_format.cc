@@ -445,7 +445,9 @@ class BraceFormat {
       manual_ = true;
       value = arguments_.need(n, "");
     } else {
-      value = arguments_.need(~std::size_t{0}, first);
+      const Value* found = arguments_.named(first);
+      if (!found) refuse("got a name in a format that no argument has, expected one of theirs");
+      value = *found;
     }
     while (i < name.size()) {
       context_.budget.spend(1);

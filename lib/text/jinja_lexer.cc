@@ -13,7 +13,6 @@ namespace dsv31::inline v1::text::jinja {
 namespace {
 
 constexpr std::size_t kMaxSource = std::size_t{16} << 20;
-constexpr int kFormat = static_cast<int>(Code::format);
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -51,7 +50,7 @@ class Lexer {
  private:
   [[noreturn]] void fail(std::size_t at, std::string_view what) {
     locate(at);
-    template_error(kFormat, line_, column_, fmt::format("got {}", what));
+    template_error(Code::format, line_, column_, fmt::format("got {}", what));
   }
 
   // Positions come in ascending order except for errors; the scan restarts for those.
@@ -407,8 +406,8 @@ std::vector<Lexeme> tokenize(std::string_view source) {
   return Lexer(source).run();
 }
 
-void template_error(int code, std::uint32_t line, std::uint32_t column, std::string_view what) {
-  throw Error(static_cast<Code>(code), "chat_template", fmt::format("{}:{}: {}", line, column, what));
+void template_error(Code code, std::uint32_t line, std::uint32_t column, std::string_view what) {
+  throw Error(code, "chat_template", fmt::format("{}:{}: {}", line, column, what));
 }
 
 }  // namespace dsv31::inline v1::text::jinja

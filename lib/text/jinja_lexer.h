@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dsv31/error.h"
+
 namespace dsv31::inline v1::text::jinja {
 
 enum class TokenType : std::uint8_t {
@@ -37,6 +39,6 @@ struct Lexeme {
 std::vector<Lexeme> tokenize(std::string_view source);
 
 // Every error of this engine is thrown through here: "[chat_template] 3:14: got ..., expected ...".
-[[noreturn]] void template_error(int code, std::uint32_t line, std::uint32_t column, std::string_view what);
+[[noreturn]] void template_error(Code code, std::uint32_t line, std::uint32_t column, std::string_view what);
 
 }  // namespace dsv31::inline v1::text::jinja

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 
 #include "lib/text/jinja_lexer.h"
 #include "lib/text/jinja_print.h"
@@ -43,9 +42,7 @@ Text Machine::run(const Variables& variables) {
     execute();
   } catch (const Fault& fault) {
     const Instruction& in = program_.code[pc_ ? pc_ - 1 : 0];
-    template_error(static_cast<int>(fault.code), in.line, in.column, fault.what);
-  } catch (const std::bad_alloc&) {
-    throw Error(Code::no_memory, "chat_template", "got no memory for the prompt, expected enough");
+    template_error(fault.code, in.line, in.column, fault.what);
   }
   return std::move(captures_.front());
 }

@@ -41,10 +41,10 @@ Value strip_method(Context& c, const Value& self, Arguments& a, bool left, bool 
   const Value* chars = a.get(0, "");
   a.done();
   c.budget.spend(static_cast<std::int64_t>(self.text().size() / 64));
-  return c.budget.text(strip(self.text(), CharSet(chars), left, right));
+  return c.budget.text(strip(self.text(), CharSet(c, chars), left, right));
 }
 
-Value split_pieces(Context& c, const Text& text, const std::vector<std::pair<std::size_t, std::size_t>>& pieces, bool markup) {
+Value split_pieces(Context& c, const Text& text, const Pieces& pieces, bool markup) {
   std::vector<Value> items;
   items.reserve(pieces.size());
   for (const auto& [begin, end] : pieces) items.push_back(c.budget.text(text.slice(begin, end), markup));
@@ -59,7 +59,7 @@ Value split_method(Context& c, const Value& self, Arguments& a, bool from_right)
   const Text& text = self.text();
   const std::string_view s = text.view();
   c.budget.spend(static_cast<std::int64_t>(s.size() / 16));
-  std::vector<std::pair<std::size_t, std::size_t>> pieces;
+  Pieces pieces;
   if (separator && !separator->is(Kind::none)) {
     const std::string_view sep = need_string(*separator, "split").text().view();
     if (sep.empty()) refuse("got an empty separator in split, expected a string");
@@ -68,6 +68,7 @@ Value split_method(Context& c, const Value& self, Arguments& a, bool from_right)
       for (std::size_t at = 0; (at = find_bytes(s, sep, at)) != std::string_view::npos; at += sep.size()) {
         if (static_cast<std::int64_t>(places.size()) >= limit) break;
         places.push_back(at);
+        c.budget.spend(4);
       }
     } else {  // found from the right: they differ where separators overlap
       charge_backward_search(c, s, sep);
@@ -77,7 +78,7 @@ Value split_method(Context& c, const Value& self, Arguments& a, bool from_right)
         if (at == std::string_view::npos) break;
         places.push_back(at);
         end = at;
-        c.budget.spend(1);
+        c.budget.spend(4);
       }
       std::reverse(places.begin(), places.end());
     }
@@ -98,6 +99,7 @@ Value split_method(Context& c, const Value& self, Arguments& a, bool from_right)
     const std::size_t begin = i;
     while (i < s.size() && !is_space(char_at(s, i, n))) i += n;
     pieces.emplace_back(begin, i);
+    c.budget.spend(4);
   }
   const auto words = static_cast<std::int64_t>(pieces.size());
   if (words > limit) {
@@ -212,8 +214,7 @@ Value replace_method(Context& c, const Value& self, Arguments& a) {
 Value splitlines_method(Context& c, const Value& self, Arguments& a) {
   const bool keep = a.flag(0, "keepends", false);
   a.done();
-  c.budget.spend(static_cast<std::int64_t>(self.text().size() / 8));
-  return split_pieces(c, self.text(), lines_of(self.text(), keep), self.markup());
+  return split_pieces(c, self.text(), lines_of(c, self.text(), keep), self.markup());
 }
 
 Value partition_method(Context& c, const Value& self, Arguments& a, bool last) {
@@ -344,9 +345,8 @@ Value dict_get(Context& c, const Value& self, Arguments& a) {
   const Value& key = a.need(0, "");
   const Value* absent = a.get(1, "");
   a.done();
-  c.budget.spend(1);
   if (!hashable(key)) refuse(fmt::format("got a {} as a key, expected a hashable value", type_name(key)));
-  if (const Value* v = self.dict().find(key)) return *v;
+  if (const Value* v = find_key(c, self.dict(), key)) return *v;
   return absent ? *absent : Value();
 }
 

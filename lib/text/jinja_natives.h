@@ -30,6 +30,7 @@ class Arguments {
 
   // The argument at a position or of a name (empty: by position only); null where absent.
   const Value* get(std::size_t index, std::string_view name);
+  const Value* named(std::string_view name) { return get(~std::size_t{0}, name); }
   const Value& need(std::size_t index, std::string_view name);
   bool flag(std::size_t index, std::string_view name, bool absent);
   std::int64_t whole(std::size_t index, std::string_view name, std::int64_t absent);
@@ -78,6 +79,9 @@ int find_method(const Value& self, std::string_view name, bool& unsafe) noexcept
 Value call_method(Context& context, int id, const Value& self, Arguments& arguments);
 std::string_view method_name(int id) noexcept;
 
+// The member of a dict; counts the search.
+const Value* find_key(Context& context, const DictCell& dict, const Value& key);
+
 // Operators.
 Value get_item(Context& context, const Value& object, const Value& key);
 Value get_attribute(Context& context, const Value& object, std::string_view name, int name_id);
@@ -105,14 +109,15 @@ std::string format_float(double d, char type, int precision, bool alternate);
 
 // Pieces that filters and methods share.
 struct CharSet {  // what strip() takes off; white space where it is not given
-  explicit CharSet(const Value* chars);
+  CharSet(Context& context, const Value* given);
   bool has(char32_t c) const;
   std::u32string chars;
   bool space = false;
 };
 Text strip(const Text& text, const CharSet& set, bool left, bool right);
 Text replace(Context& context, const Text& text, const Text& from, const Text& to, std::int64_t count);
-std::vector<std::pair<std::size_t, std::size_t>> lines_of(const Text& text, bool keep_ends);
+using Pieces = std::vector<std::pair<std::size_t, std::size_t>>;  // byte ranges
+Pieces lines_of(Context& context, const Text& text, bool keep_ends);
 Text map_case(Context& context, const Text& text, char how);  // u(pper) l(ower) c(apitalize) t(itle) s(wapcase)
 const Value& need_string(const Value& v, std::string_view what);
 bool parse_int(std::string_view s, int base, std::int64_t& out);

@@ -202,7 +202,7 @@ bool contains(Context& context, const Value& container, const Value& item) {
       return find_bytes(container.text().view(), item.text().view()) != std::string_view::npos;
     case Kind::dict:
       if (!hashable(item)) refuse(fmt::format("got {} in dict, expected a hashable value", type_name(item)));
-      return container.dict().find(item) != nullptr;
+      return find_key(context, container.dict(), item) != nullptr;
     case Kind::list: {
       ListCell& list = container.list();
       if (list.flavour != Flavour::generator) {

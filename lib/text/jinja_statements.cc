@@ -422,9 +422,7 @@ const Lexeme& Compiler::expect_name() {
   return next();
 }
 
-void Compiler::fail(const Lexeme& at, std::string_view what, Code code) const {
-  template_error(static_cast<int>(code), at.line, at.column, what);
-}
+void Compiler::fail(const Lexeme& at, std::string_view what, Code code) const { template_error(code, at.line, at.column, what); }
 
 void Compiler::unexpected(std::string_view expected) const {
   fail(peek(), fmt::format("got {}, expected {}", describe(peek()), expected));

@@ -16,12 +16,13 @@ const Value& need_string(const Value& v, std::string_view what) {
   return v;
 }
 
-CharSet::CharSet(const Value* given) {
+CharSet::CharSet(Context& context, const Value* given) {
   if (!given || given->is(Kind::none)) {
     space = true;
     return;
   }
   const std::string_view s = need_string(*given, "strip").text().view();
+  context.budget.spend(static_cast<std::int64_t>(s.size()));
   std::size_t n = 0;
   for (std::size_t i = 0; i < s.size(); i += n) chars.push_back(char_at(s, i, n));
   std::sort(chars.begin(), chars.end());
@@ -76,8 +77,9 @@ Text replace(Context& context, const Text& text, const Text& from, const Text& t
   return out;
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> lines_of(const Text& text, bool keep_ends) {
-  std::vector<std::pair<std::size_t, std::size_t>> lines;
+Pieces lines_of(Context& context, const Text& text, bool keep_ends) {
+  Pieces lines;
+  context.budget.spend(static_cast<std::int64_t>(text.size() / 8));
   const std::string_view s = text.view();
   std::size_t begin = 0, n = 0;
   for (std::size_t i = 0; i < s.size();) {
@@ -88,6 +90,7 @@ std::vector<std::pair<std::size_t, std::size_t>> lines_of(const Text& text, bool
     }
     std::size_t next = i + n;
     if (c == '\r' && next < s.size() && s[next] == '\n') ++next;
+    context.budget.spend(4);  // pieces are not metered values
     lines.emplace_back(begin, keep_ends ? next : i);
     begin = i = next;
   }

@@ -1,6 +1,7 @@
 #include "lib/text/jinja_text.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace dsv31::inline v1::text::jinja {
 
@@ -133,10 +134,11 @@ void append_utf8(std::string& out, char32_t c) {
 }
 
 std::size_t find_bytes(std::string_view hay, std::string_view needle, std::size_t from) {
-  if (needle.size() <= 32) return hay.find(needle, from);
+  if (from > hay.size() || needle.size() > hay.size() - from) return std::string_view::npos;
+  if (needle.size() <= 32 || needle.size() > 0xFFFFFFFF) return hay.find(needle, from);
   // Knuth, Morris and Pratt: the library's search is quadratic for needles like "aaa...b".
-  std::vector<std::size_t> border(needle.size(), 0);
-  for (std::size_t i = 1, k = 0; i < needle.size(); ++i) {
+  std::vector<std::uint32_t> border(needle.size(), 0);
+  for (std::uint32_t i = 1, k = 0; i < needle.size(); ++i) {
     while (k > 0 && needle[i] != needle[k]) k = border[k - 1];
     if (needle[i] == needle[k]) ++k;
     border[i] = k;
