@@ -188,7 +188,7 @@ void Normalizer::apply_step(const Step& s, std::string_view text, std::string& o
     case Kind::bert_cjk:
       return bert_space_ideographs(text, out);
     case Kind::replace_pattern: {
-      PatternScratch scratch;
+      PatternScratch scratch(pattern_budget(text.size()));
       std::size_t from = 0, begin = 0, end = 0, copied = 0;
       while (from <= text.size() && s.pattern->search(text, from, scratch, begin, end)) {
         out.append(text, copied, begin - copied);

@@ -26,9 +26,7 @@ constexpr Text kDeepSeekLetters =
 constexpr Text kDeepSeekPunctuation = R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3000}-\x{3002}]+)";
 constexpr Text kEastAsian = R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
 constexpr Text kLineEnd = R"([\r\n])";
-// The file says \s+$. No piece here holds a line feed beside anything else, so that the look-behind changes no match; it keeps a
-// run that something follows from being tried at each of its characters.
-constexpr Text kSpaceAtEnd = R"((?<!\s)\s+$)";
+constexpr Text kSpaceAtEnd = R"(\s+$)";
 
 constexpr Text kDeepSeekV3Steps[] = {kNumber3, kDeepSeekCjk, kDeepSeekV3};
 constexpr Text kDeepSeekLlmSteps[] = {kLineEnd, kDeepSeekLetters, kDeepSeekPunctuation, kSpaceAtEnd, kEastAsian, kNumbers};

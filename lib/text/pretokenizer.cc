@@ -28,6 +28,13 @@ const char* digit(const char* p, const char* end) noexcept {
   return c.bits & kNumber ? p + c.length : p;
 }
 
+// \s+$ is tried at each character of a run of white space that something follows, to the end of the run: quadratic. A match
+// can begin at the start of a run only, since it reaches to the last place of the run that ends a line; so the look-behind
+// changes no match.
+std::string_view linear_form(std::string_view pattern) noexcept {
+  return pattern == R"(\s+$)" ? std::string_view(R"((?<!\s)\s+$)") : pattern;
+}
+
 }  // namespace
 
 PreTokenizer::PreTokenizer(const std::vector<SplitStep>& steps, PreTokenizerOptions options) {
@@ -54,14 +61,15 @@ PreTokenizer::PreTokenizer(const std::vector<SplitStep>& steps, PreTokenizerOpti
       case SplitStep::Kind::pattern:
         if (options.scanners) to.matcher = find_scanner(s.pattern);
         if (to.matcher == nullptr)
-          to.pattern = std::make_unique<Pattern>(translate_pattern(s.pattern, "tokenizer"), "tokenizer", options.jit);
+          to.pattern =
+              std::make_unique<Pattern>(translate_pattern(linear_form(s.pattern), "tokenizer"), "tokenizer", options.jit);
     }
   }
 }
 
-std::unique_ptr<PatternScratch> PreTokenizer::make_scratch() const {
+std::unique_ptr<PatternScratch> PreTokenizer::make_scratch(std::size_t text_bytes) const {
   for (const Step& s : steps_)
-    if (s.pattern) return std::make_unique<PatternScratch>();
+    if (s.pattern) return std::make_unique<PatternScratch>(pattern_budget(text_bytes));
   return nullptr;
 }
 

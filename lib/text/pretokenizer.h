@@ -44,7 +44,7 @@ class PreTokenizer {
   explicit PreTokenizer(const std::vector<SplitStep>& steps, PreTokenizerOptions options = {});
 
   // Scratch for split(): made once a call of encode, null where no step is a pattern of PCRE2.
-  std::unique_ptr<PatternScratch> make_scratch() const;
+  std::unique_ptr<PatternScratch> make_scratch(std::size_t text_bytes) const;
   void split(std::string_view text, PatternScratch* scratch, Work& work, PieceSink sink) const;
 
  private:

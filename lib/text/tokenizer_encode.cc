@@ -22,8 +22,8 @@ void check_length(std::size_t bytes) {
 // One call of encode.
 class Call {
  public:
-  Call(const Tokenizer::Impl& impl, text::Work& work, std::vector<Token>& out)
-      : impl_(impl), work_(work), out_(out), patterns_(impl.splits.make_scratch()) {}
+  Call(const Tokenizer::Impl& impl, std::size_t text_bytes, text::Work& work, std::vector<Token>& out)
+      : impl_(impl), work_(work), out_(out), patterns_(impl.splits.make_scratch(text_bytes)) {}
 
   // Text between special tokens; `first` where the whole text begins with it.
   void fragment(std::string_view raw, bool first) {
@@ -85,7 +85,7 @@ std::vector<Token> Tokenizer::Impl::encode(std::string_view s, const EncodeOptio
   std::vector<Token> out;
   const bool bos = options.bos && vocab.bos != kNoToken;
   if (bos) out.push_back(vocab.bos);
-  Call call(*this, work, out);
+  Call call(*this, s.size(), work, out);
   std::size_t begin = 0;
   if (options.special != Special::none) call.partition(s, begin, 0, s.size(), options.special == Special::all);
   call.fragment(s.substr(begin), begin == 0);
@@ -108,7 +108,7 @@ std::vector<Token> Tokenizer::Impl::encode(const PromptText& prompt, text::Work&
     end = r.end;
   }
   std::vector<Token> out;
-  Call call(*this, work, out);
+  Call call(*this, s.size(), work, out);
   std::size_t begin = 0;
   for (std::size_t i = 0; i < prompt.trusted.size();) {
     std::size_t from = prompt.trusted[i].begin, limit = prompt.trusted[i].end;

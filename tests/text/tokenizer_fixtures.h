@@ -60,7 +60,7 @@ inline std::vector<std::string> pieces(std::string_view preset, std::string_view
   text::VocabData v;
   set_preset(v, preset);
   const text::PreTokenizer splits(v.splits, options);
-  const auto scratch = splits.make_scratch();
+  const auto scratch = splits.make_scratch(s.size());
   text::Work work;
   std::vector<std::string> out;
   const auto sink = [&](std::string_view p) { out.emplace_back(p); };

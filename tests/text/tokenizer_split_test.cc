@@ -2,7 +2,7 @@
 // patterns.
 #include <random>
 
-#include "tests/catch.h"
+#include "tests/expect_error.h"
 #include "tests/text/tokenizer_fixtures.h"
 
 using namespace dsv31;
@@ -82,7 +82,7 @@ TEST_CASE("a pattern step puts matches and gaps together as its behavior says") 
     text::VocabData v;
     v.splits.push_back({text::SplitStep::Kind::pattern, "-", behavior, invert});
     const text::PreTokenizer splits(v.splits);
-    const auto scratch = splits.make_scratch();
+    const auto scratch = splits.make_scratch(20);
     text::Work work;
     Pieces out;
     const auto sink = [&](std::string_view p) { out.emplace_back(p); };
@@ -103,4 +103,47 @@ TEST_CASE("pattern constructs that PCRE2 reads differently are rewritten") {
   CHECK(text::translate_pattern(R"(\p{Han}\P{L}\p{^N})", "test") == R"(\p{sc:Han}\P{L}\P{N})");
   CHECK(text::translate_pattern(R"(\u4e00\v[\h])", "test") == R"(\x{4e00}\x{b}[0-9A-Fa-f])");
   CHECK(text::translate_pattern(R"([\p{L}&&[^\p{Han}]]+)", "test") == R"((?:(?=[^\p{sc:Han}])[\p{L}])+)");
+}
+
+TEST_CASE("white space at a line's end is found in linear time and in the same places") {
+  const text::Pattern as_written(text::translate_pattern(R"(\s+$)", "test"), "test");
+  std::mt19937 random(5);
+  for (int round = 0; round < 2000; ++round) {
+    std::string s;
+    for (unsigned n = random() % 10; n > 0; --n) s += " \t\n\nab"[random() % 6];
+    text::PatternScratch scratch(std::chrono::seconds(10));
+    Pieces want;
+    std::size_t from = 0, begin = 0, end = 0;
+    for (; as_written.search(s, from, scratch, begin, end); from = end) {
+      if (from < begin) want.push_back(s.substr(from, begin - from));
+      want.push_back(s.substr(begin, end - begin));
+    }
+    if (from < s.size()) want.push_back(s.substr(from));
+    text::VocabData v;
+    v.splits.push_back({text::SplitStep::Kind::pattern, R"(\s+$)", text::SplitStep::Behavior::isolated, false});
+    const text::PreTokenizer splits(v.splits);
+    const auto step_scratch = splits.make_scratch(s.size());
+    text::Work work;
+    Pieces got;
+    const auto sink = [&](std::string_view piece) { got.emplace_back(piece); };
+    splits.split(s, step_scratch.get(), work, sink);
+    REQUIRE(got == want);
+  }
+  // As written this would pass the match limit.
+  CHECK(pieces("deepseek-llm", std::string(1 << 20, ' ') + "中") == Pieces{std::string(1 << 20, ' '), "中"});
+}
+
+TEST_CASE("T06 a pattern that is slow without backtracking ends at its deadline") {
+  const text::Pattern slow(text::translate_pattern(R"(\s+$)", "test"), "test", false);
+  text::PatternScratch spent(std::chrono::nanoseconds(0)), enough(std::chrono::seconds(60));
+  std::size_t begin = 0, end = 0;
+  expect_error(Code::timeout, {"pre-tokenizer pattern"},
+               [&] { slow.search(std::string(1 << 20, ' ') + "c", 0, spent, begin, end); });
+  // A search in several steps finds what one would: the match here begins behind many starts that fail.
+  REQUIRE(slow.search(std::string(100'000, 'b') + " ", 0, enough, begin, end));
+  CHECK(begin == 100'000);
+  std::string wide;
+  for (int i = 0; i < 40'000; ++i) wide += "中";
+  REQUIRE(slow.search(wide + " ", 0, enough, begin, end));
+  CHECK(begin == 120'000);
 }
