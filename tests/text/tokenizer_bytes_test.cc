@@ -1,5 +1,6 @@
 // Any bytes go in and come out; decoding whole and as a stream.
 #include <random>
+#include <thread>
 
 #include "lib/text/tokenizer_json.h"
 #include "tests/catch.h"
@@ -185,4 +186,14 @@ TEST_CASE("normal forms are those of the Unicode standard") {
   CHECK(form("ﬁ①", true, true) == "fi1");
   CHECK(form("ﬁ①", true, false) == "ﬁ①");
   CHECK(form("\u212B", true, false) == "\u00C5");
+}
+
+TEST_CASE("threads that share a tokenizer get what one gets") {
+  const Tokenizer t = Tokenizer::open(tiny_path());  // has found out nothing yet
+  const std::string s = "The capital of France is Paris, and 12 + 30 = 42.\n<think>Count: one, two, three.</think>";
+  std::vector<Ids> got(4);
+  std::vector<std::thread> threads;
+  for (Ids& ids : got) threads.emplace_back([&] { ids = t.encode(s); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Ids& ids : got) CHECK(ids == tiny().encode(s));
 }
