@@ -31,6 +31,8 @@ struct EachMatrix {
     for (const Linear::Part& part : op.parts) f(part.weight);
   }
   template <class F>
+  static void of(const Join&, F) {}
+  template <class F>
   static void of(const RopeCache&, F) {}
   template <class F>
   static void of(const Attention&, F) {}
@@ -107,6 +109,9 @@ class CpuBackend final : public Backend {
   }
   std::unique_ptr<PreparedOp> prepare_op(const Linear& op, const PrepareContext& c) const {
     return prepare_linear(op, c, kernels_, isa_);
+  }
+  std::unique_ptr<PreparedOp> prepare_op(const Join& op, const PrepareContext& c) const {
+    return prepare_join(op, c, kernels_, isa_);
   }
   std::unique_ptr<PreparedOp> prepare_op(const RopeCache& op, const PrepareContext& c) const {
     return prepare_rope_cache(op, c, kernels_, isa_);

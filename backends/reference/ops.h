@@ -10,6 +10,7 @@ namespace dsv31::inline v1::reference {
 std::unique_ptr<PreparedOp> prepare_op(const Embed& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const Angles& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const Linear& op, const PrepareContext& p);
+std::unique_ptr<PreparedOp> prepare_op(const Join& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const RopeCache& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const Attention& op, const PrepareContext& p);
 std::unique_ptr<PreparedOp> prepare_op(const MlaAttention& op, const PrepareContext& p);

@@ -26,6 +26,7 @@ struct WeightsDecodable {
       if (!decodable(graph, {part.weight})) return false;
     return true;
   }
+  bool operator()(const Join&) const { return true; }
   bool operator()(const RopeCache&) const { return true; }
   bool operator()(const Attention&) const { return true; }
   bool operator()(const MlaAttention& op) const { return decodable(graph, {op.k_b, op.v_b}); }

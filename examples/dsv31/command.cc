@@ -57,10 +57,11 @@ dsv31::Progress progress_bar(std::string_view label) {
   };
 }
 
-dsv31::Model open_model(const ModelArgs& args) {
+dsv31::Model open_model(const ModelArgs& args, bool mtp) {
   dsv31::Runtime runtime(args.runtime());
   dsv31::ModelOptions options;
   options.progress = progress_bar("loading");
+  options.mtp = mtp;
   return dsv31::Model::open(runtime, args.path, options);
 }
 

@@ -30,7 +30,7 @@ struct ModelArgs {
 };
 
 // Opens the model; shows a bar on stderr while it reads, where stderr is a terminal.
-dsv31::Model open_model(const ModelArgs& args);
+dsv31::Model open_model(const ModelArgs& args, bool mtp = false);
 // A bar for the prefill of a long prompt, or nothing where stderr is no terminal.
 dsv31::Progress progress_bar(std::string_view label);
 

@@ -22,6 +22,9 @@ namespace dsv31::inline v1 {
 struct ModelOptions {
   Progress progress{};                   // read_metadata, then read_weights
   const CancelToken* cancel = nullptr;  // read while loading; cancelled leaves nothing behind
+  // Load the layer that drafts (multi-token prediction), where the files have one: GenerateOptions::draft can use it then, and every
+  // session keeps its cache, which costs a layer more in memory and time.
+  bool mtp = false;
 };
 
 // How a session computes. The weights are the same for all of them.
@@ -81,7 +84,8 @@ class DSV31_API Model {
                     const ModelOptions& options = {});
 
   // What open and a session with these options would take, from the headers alone.
-  static MemoryPlan plan(const Runtime& runtime, const std::string& path, const ComputeOptions& compute = {});
+  static MemoryPlan plan(const Runtime& runtime, const std::string& path, const ComputeOptions& compute = {},
+                         const ModelOptions& options = {});
 
   const ModelInfo& info() const noexcept;
   MemoryPlan memory(const ComputeOptions& compute = {}) const;

@@ -66,6 +66,16 @@ struct Linear {
   ValueId residual = kNone;  // (n, out_features)
 };
 
+// out = [norm_p(x_p)] of all parts, side by side.
+struct Join {
+  struct Part {
+    ValueId x = kNone;  // (n, width)
+    Norm norm{};        // weight (width)
+  };
+  std::vector<Part> parts;
+  ValueId out = kNone;  // (n, sum of the widths); none of the parts
+};
+
 // Per head: q = rope(q_norm(q)), k = rope(k_norm(k)), in place for q; k and v go to the cache of `layer` at the row's position.
 // Only the first rope_dim values of a head turn; angles holds rope_dim values a row.
 struct RopeCache {
@@ -186,7 +196,7 @@ struct Head {
   ValueId out = kNone;  // (n_logits, vocab_size)
 };
 
-using Op = std::variant<Embed, Angles, Linear, RopeCache, Attention, MlaAttention, SparseIndex, Gate, Experts, GatedFfn, Head>;
+using Op = std::variant<Embed, Angles, Linear, Join, RopeCache, Attention, MlaAttention, SparseIndex, Gate, Experts, GatedFfn, Head>;
 
 // "embed", "linear", ...: one word an op, for plans and messages.
 DSV31_API const char* op_name(const Op& op) noexcept;
@@ -218,6 +228,16 @@ struct Graph {
   std::int64_t vocab_size = 0, hidden_size = 0, context_length = 0;
   ValueId hidden = kNone;  // (n, hidden_size) before the final norm
   ValueId logits = kNone;  // (n_logits, vocab_size)
+
+  // The layer that predicts the token after the next (multi-token prediction), in models that were built with it: the ops from
+  // draft_begin on run on their own. Their row j is made of the state of position j and the token at j + 1; its cache slot is j.
+  std::int32_t draft_begin = kNone;  // index into ops
+  ValueId state = kNone;             // (n, hidden_size) after the final norm
+  ValueId draft_state = kNone;       // (n, hidden_size): where the draft layer finds the states of its rows
+  ValueId draft_next = kNone;        // (n, hidden_size): its own states, from which it can draft on
+  ValueId draft_logits = kNone;      // (n_logits, vocab_size)
+
+  std::size_t trunk_end() const { return draft_begin == kNone ? ops.size() : static_cast<std::size_t>(draft_begin); }
 };
 
 }  // namespace dsv31::inline v1

@@ -41,6 +41,14 @@ struct TokenEvent {
   std::span<const TokenLogprob> top{};       // when logprobs > 0
 };
 
+// Who guesses tokens ahead, so that one step can settle several. A guess stands when it is the token that the model draws at its
+// position: the output is the same with any of them, greedy and sampled.
+enum class Draft {
+  none,
+  mtp,    // the model's own layer for it: needs ModelOptions::mtp and a model that has it (else unsupported)
+  ngram,  // what followed the last tokens where they stood before
+};
+
 struct GenerateOptions {
   std::int64_t max_tokens = -1;             // -1: until the model stops or the context is full
   SamplerOptions sampler{};
@@ -51,6 +59,17 @@ struct GenerateOptions {
   // Host's own processors: may change logits (vocab_size) in place before the sampler sees them.
   std::function<void(std::span<float> logits, std::span<const Token> timeline)> processor{};
   const CancelToken* cancel = nullptr;
+  Draft draft = Draft::none;
+  int draft_max = 3;                        // tokens ahead at most, 1 to 16
+  // What one more draft costs, its guessing included, as a share of a step without drafts. As many are made as their running
+  // acceptance pays for, at times none. 0: always draft_max.
+  double draft_cost = 0.1;
+  // Decides instead, if given: how many drafts after `position` tokens, 0 to draft_max.
+  std::function<int(std::int64_t position)> draft_gate{};
+};
+
+struct DraftCount {
+  std::int64_t proposed = 0, accepted = 0;
 };
 
 struct GenerateResult {
@@ -58,11 +77,17 @@ struct GenerateResult {
   std::string text;
   Finish finish = Finish::length;
   std::int64_t prompt_tokens = 0;           // in the timeline before generation
+  std::int64_t steps = 0;                   // of the model, for the tokens after the first
+  std::vector<DraftCount> drafts;           // of the first, second, ... token ahead
 };
 
 struct AppendOptions {
   Progress progress{};                       // Stage::prefill, tokens
   const CancelToken* cancel = nullptr;
+  // Logits of the draft layer (ModelOptions::mtp; else unsupported), (rows, vocab_size): row `first` is of the timeline's position
+  // `first` and the token after it, and predicts the one after that. Ascending, for all positions that the layer had not read
+  // before and whose next token is there.
+  std::function<void(std::int64_t first, std::span<const float> rows)> draft_sink{};
 };
 
 class DSV31_API Session {

@@ -26,9 +26,12 @@ std::uint64_t active_bytes(const Graph& g) {
       for (MatrixId m : {x->gate, x->up, x->down})
         share[static_cast<std::size_t>(m)] = static_cast<double>(x->num_experts_per_tok) / static_cast<double>(x->n_routed_experts);
   }
+  std::vector<bool> trunk(g.matrices.size(), false);
+  for (std::size_t i = 0; i < g.trunk_end(); ++i)
+    for (MatrixId m : graph::uses(g.ops[i]).matrices) trunk[static_cast<std::size_t>(m)] = true;
   double sum = 0;
   for (std::size_t m = 0; m < g.matrices.size(); ++m)
-    if (!only_looked_up[m]) sum += share[m] * static_cast<double>(source_bytes(g.matrices[m]));
+    if (trunk[m] && !only_looked_up[m]) sum += share[m] * static_cast<double>(source_bytes(g.matrices[m]));
   return static_cast<std::uint64_t>(sum);
 }
 
@@ -99,7 +102,9 @@ io::OpenOptions open_options(const ModelOptions& o) {
 std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkpoint, const ModelOptions& options) {
   auto impl = std::make_shared<Model::Impl>(runtime);
   Runtime::Impl& r = *runtime.impl();
-  impl->spec = model::build_model(checkpoint);
+  impl->spec = model::build_model(checkpoint, {.mtp = options.mtp});
+  if (options.mtp && impl->spec.graph.draft_begin == kNone)
+    impl->spec.warnings.push_back("mtp was asked for, but the files have no layer for it");
   const Graph& graph = impl->spec.graph;
   impl->placement = sched::place(graph, r.backends.list, {}, r.preference());
   impl->weights = sched::WeightStore(impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list);
@@ -157,10 +162,11 @@ Model Model::open(const Runtime& runtime, std::shared_ptr<const Folder> folder, 
   return Model(build(runtime, io::open_checkpoint(std::move(folder), entry, open_options(options)), options));
 }
 
-MemoryPlan Model::plan(const Runtime& runtime, const std::string& path, const ComputeOptions& compute) {
+MemoryPlan Model::plan(const Runtime& runtime, const std::string& path, const ComputeOptions& compute,
+                       const ModelOptions& options) {
   check(compute);
   Runtime::Impl& r = *runtime.impl();
-  model::ModelSpec spec = model::build_model(io::open_checkpoint(path));
+  model::ModelSpec spec = model::build_model(io::open_checkpoint(path), {.mtp = options.mtp});
   sched::Placement placement = sched::place(spec.graph, r.backends.list, {}, r.preference());
   sched::WeightStore weights(spec.matrices, spec.vectors, placement, r.backends.list);
   sched::Placement with_numerics = sched::place(spec.graph, r.backends.list, numerics_of(compute), r.preference(), &placement.layout);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "lib/api/model_impl.h"
+#include "lib/session/draft_state.h"
+#include "lib/session/drafter.h"
 #include "lib/session/stop_strings.h"
 
 namespace dsv31::inline v1 {
@@ -19,6 +21,7 @@ struct Session::Impl {
   session::Timeline timeline;
   std::vector<float> logits;     // after the last token, where logits_valid
   bool logits_valid = false;
+  std::optional<session::DraftState> draft;  // in models with a layer for it
 
   Impl(const Model& m, const ComputeOptions& c)
       : model(m),
@@ -26,7 +29,10 @@ struct Session::Impl {
         engine(m.impl()->engine.get()),
         lane(&engine->lane(numerics_of(c))),
         capacity(context_of(m.impl()->spec.graph, c)),
-        timeline(lane->pool) {}
+        timeline(lane->pool) {
+    const Graph& graph = m.impl()->spec.graph;
+    if (graph.draft_begin != kNone) draft.emplace(graph.hidden_size);
+  }
 
   ~Impl() {
     std::lock_guard lock(engine->mutex());
@@ -36,6 +42,24 @@ struct Session::Impl {
   void truncate(std::int64_t n) {
     std::lock_guard lock(engine->mutex());
     timeline.truncate(n);
+    if (draft) draft->truncate(timeline.size(), timeline.cached());
+    logits_valid = false;
+  }
+
+  // The cache past the last token held drafts that are wrong.
+  void drop_drafts() {
+    if (timeline.cached() <= timeline.size()) return;
+    std::lock_guard lock(engine->mutex());
+    timeline.uncache(timeline.size());
+    if (draft) draft->truncate(timeline.size(), timeline.cached());
+  }
+
+  // States that the draft layer still needs are gone after a rewind: those positions are computed again.
+  void restore_states() {
+    if (!draft || draft->complete(timeline.cached())) return;
+    std::lock_guard lock(engine->mutex());
+    timeline.uncache(std::min(draft->cached(), timeline.cached()));
+    draft->truncate(timeline.size(), timeline.cached());
     logits_valid = false;
   }
 
@@ -54,6 +78,8 @@ struct Session::Impl {
   session::Engine::Item item() {
     session::Engine::Item out;
     out.timeline = &timeline;
+    restore_states();
+    if (draft) out.draft = &*draft;
     out.sink = [this](std::int64_t, std::span<const float> row, std::int64_t) { logits.assign(row.begin(), row.begin() + model.impl()->spec.graph.vocab_size); };
     return out;
   }
@@ -65,16 +91,137 @@ struct Session::Impl {
       std::lock_guard lock(engine->mutex());
       Token last = timeline.tokens().back();
       timeline.truncate(timeline.size() - 1);
+      if (draft) draft->truncate(timeline.size(), timeline.cached());
       timeline.push({&last, 1});
     }
     logits_valid = false;
     session::Engine::Item it = item();
+    it.draft_sink = draft_rows(options);
     std::function<bool(std::uint64_t, std::uint64_t)> progress;
     if (options.progress) progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::prefill, done, total); };
     engine->advance(*lane, {&it, 1}, compute.chunk, options.cancel, progress);
     logits_valid = true;
   }
+
+  // AppendOptions::draft_sink as the engine calls it.
+  std::function<void(std::int64_t, std::span<const float>, std::int64_t)> draft_rows(const AppendOptions& options) const {
+    if (!options.draft_sink) return {};
+    return [&options, vocab = static_cast<std::size_t>(model.impl()->spec.graph.vocab_size)](
+               std::int64_t entry, std::span<const float> row, std::int64_t) { options.draft_sink(entry, row.first(vocab)); };
+  }
+  void check_draft(bool wanted, const char* where) const {
+    if (wanted && !draft)
+      throw Error(Code::unsupported, where, "got a model without a layer that drafts, expected one opened with mtp");
+  }
 };
+
+namespace {
+
+// The rounds of generate(): logits come from a step of the model, or from one before that already computed them behind a draft.
+// After a round the cache holds the drafts, while the timeline's tokens do not: take() confirms them one by one or drops them.
+class Rounds {
+ public:
+  Rounds(Session::Impl& session, const GenerateOptions& options, Sampler& sampler, GenerateResult& result)
+      : me_(session), options_(options), result_(result), gate_(options.draft_max, options.draft_cost) {
+    if (options.draft == Draft::ngram) drafter_ = std::make_unique<session::NgramDrafter>();
+    if (options.draft == Draft::mtp)
+      drafter_ = std::make_unique<session::MtpDrafter>(session::MtpDrafter::Parts{
+          *me_.engine, *me_.lane, me_.timeline, *me_.draft, sampler, me_.compute.chunk, options.cancel});
+    if (drafter_) result.drafts.resize(static_cast<std::size_t>(options.draft_max));
+    pending_.cancel = options.cancel;
+  }
+  ~Rounds() { settle(); }
+
+  // Logits after the last token, (vocab_size).
+  std::span<const float> logits() {
+    const std::int64_t n = me_.timeline.size();
+    if (ahead_ < drafts_.size() + 1 && !rows_.empty()) return row(ahead_);
+    settle();
+    me_.restore_states();
+    if (!(me_.logits_valid && me_.timeline.cached() == n)) ++result_.steps;
+    if (const int k = wanted(n); k > 0) drafter_->propose(me_.timeline.tokens(), k, drafts_);
+    if (drafts_.empty()) {
+      me_.compute_pending(pending_);
+      return me_.logits;
+    }
+    check();
+    return row(0);
+  }
+
+  // The next token is this one.
+  void take(Token token) {
+    const bool right = !rows_.empty() && ahead_ < drafts_.size() && drafts_[ahead_] == token;
+    if (right) {
+      ++result_.drafts[ahead_].accepted;
+      ++ahead_;
+    } else {
+      settle();
+    }
+    me_.timeline.push({&token, 1});
+  }
+
+  // Ends the round: what was not confirmed leaves the cache, and the session has the logits after its last token.
+  void settle() {
+    me_.drop_drafts();
+    if (!rows_.empty()) {
+      gate_.learn(static_cast<int>(drafts_.size()), static_cast<int>(ahead_));
+      me_.logits.assign(row(ahead_).begin(), row(ahead_).end());
+      me_.logits_valid = true;
+    }
+    rows_.clear();
+    drafts_.clear();
+    ahead_ = 0;
+  }
+
+ private:
+  std::span<const float> row(std::size_t i) const {
+    const auto vocab = static_cast<std::size_t>(me_.model.impl()->spec.graph.vocab_size);
+    return std::span<const float>(rows_).subspan(i * vocab, vocab);
+  }
+
+  int wanted(std::int64_t n) {
+    // The last token alone is to be computed, and there is room for a draft and the token after it.
+    if (!drafter_ || me_.timeline.cached() != n - 1 || n < 2) return 0;
+    int k = options_.draft_gate ? options_.draft_gate(n) : options_.draft_cost == 0 ? options_.draft_max : gate_.choose();
+    if (options_.max_tokens >= 0)
+      k = static_cast<int>(std::min<std::int64_t>(k, options_.max_tokens - static_cast<std::int64_t>(result_.tokens.size()) - 1));
+    return static_cast<int>(std::clamp<std::int64_t>(std::min<std::int64_t>(k, me_.capacity - n - 1), 0, options_.draft_max));
+  }
+
+  // One step over the last token and the drafts behind it.
+  void check() {
+    const std::int64_t n = me_.timeline.size();
+    for (std::size_t i = 0; i < drafts_.size(); ++i) ++result_.drafts[i].proposed;
+    session::Engine::Item it = me_.item();
+    it.logits_from = n - 1;
+    it.sink = [this](std::int64_t, std::span<const float> logits, std::int64_t) {
+      const auto vocab = static_cast<std::ptrdiff_t>(me_.model.impl()->spec.graph.vocab_size);
+      rows_.insert(rows_.end(), logits.begin(), logits.begin() + vocab);
+    };
+    me_.logits_valid = false;
+    me_.timeline.push(drafts_);
+    try {
+      me_.engine->advance(*me_.lane, {&it, 1}, me_.compute.chunk, options_.cancel);
+    } catch (...) {
+      me_.truncate(n);
+      rows_.clear();
+      throw;
+    }
+    me_.timeline.retract(n);
+  }
+
+  Session::Impl& me_;
+  const GenerateOptions& options_;
+  GenerateResult& result_;
+  std::unique_ptr<session::Drafter> drafter_;
+  session::DraftGate gate_;
+  AppendOptions pending_;
+  std::vector<Token> drafts_;
+  std::vector<float> rows_;  // (drafts + 1, vocab_size)
+  std::size_t ahead_ = 0;    // drafts that turned out right
+};
+
+}  // namespace
 
 std::string_view to_string(Finish finish) noexcept {
   switch (finish) {
@@ -99,6 +246,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 void Session::append(std::span<const Token> tokens, const AppendOptions& options) {
   impl_->check_tokens(tokens, "session.append");
+  impl_->check_draft(static_cast<bool>(options.draft_sink), "append.draft_sink");
   if (tokens.empty()) return;
   const std::int64_t before = size();
   impl_->timeline.push(tokens);
@@ -113,6 +261,7 @@ void Session::append(std::span<const Token> tokens, const AppendOptions& options
 
 void Session::append(std::span<const Token> tokens, const RowSink& sink, const AppendOptions& options) {
   impl_->check_tokens(tokens, "session.append");
+  impl_->check_draft(static_cast<bool>(options.draft_sink), "append.draft_sink");
   if (tokens.empty()) return;
   if (impl_->timeline.cached() != impl_->timeline.size()) impl_->compute_pending(options);
   const std::int64_t first = impl_->timeline.size();
@@ -121,10 +270,11 @@ void Session::append(std::span<const Token> tokens, const RowSink& sink, const A
   impl_->logits_valid = false;
   try {
     session::Engine::Item it = impl_->item();
-    it.all_logits = true;
+    it.logits_from = first;
+    it.draft_sink = impl_->draft_rows(options);
     it.sink = [&, keep = it.sink](std::int64_t position, std::span<const float> row, std::int64_t stride) {
       keep(position, row, stride);
-      sink(position - first, row.first(static_cast<std::size_t>(vocab)));
+      if (position >= first) sink(position - first, row.first(static_cast<std::size_t>(vocab)));
     };
     std::function<bool(std::uint64_t, std::uint64_t)> progress;
     if (options.progress) progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::prefill, done, total); };
@@ -171,6 +321,7 @@ Session Session::fork() const {
   }
   copy->logits = impl_->logits;
   copy->logits_valid = impl_->logits_valid;
+  copy->draft = impl_->draft;
   return Session(std::move(copy));
 }
 
@@ -181,6 +332,11 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
   if (options.logprobs < -1 || options.logprobs > 20)
     throw Error(Code::argument, "generate.logprobs", fmt::format("got {}, expected -1 to 20", options.logprobs));
   if (options.max_tokens < -1) throw Error(Code::argument, "generate.max_tokens", fmt::format("got {}, expected -1 or more", options.max_tokens));
+  if (options.draft_max < 1 || options.draft_max > 16)
+    throw Error(Code::argument, "generate.draft_max", fmt::format("got {}, expected 1 to 16", options.draft_max));
+  if (!(options.draft_cost >= 0 && options.draft_cost <= 100))
+    throw Error(Code::argument, "generate.draft_cost", fmt::format("got {}, expected 0 to 100", options.draft_cost));
+  impl_->check_draft(options.draft == Draft::mtp, "generate.draft");
   Impl& me = *impl_;
   const bool text = me.model.has_tokenizer();
   session::StopStrings stop(options.stop);
@@ -192,9 +348,9 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
   GenerateResult result;
   result.prompt_tokens = size();
   std::vector<float> processed;
+  std::vector<float> before;
   std::vector<TokenLogprob> top;
-  AppendOptions pending;
-  pending.cancel = options.cancel;
+  Rounds rounds(me, options, sampler, result);
   for (;;) {
     if (options.max_tokens >= 0 && static_cast<std::int64_t>(result.tokens.size()) >= options.max_tokens) {
       result.finish = Finish::length;
@@ -208,14 +364,15 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
       result.finish = Finish::cancelled;
       break;
     }
+    std::span<const float> raw;  // valid until the next round
     try {
-      me.compute_pending(pending);
+      raw = rounds.logits();
     } catch (const Error& e) {
       if (e.code() != Code::cancelled) throw;
       result.finish = Finish::cancelled;
       break;
     }
-    std::span<const float> logits = me.logits;
+    std::span<const float> logits = raw;
     if (options.processor) {
       processed.assign(logits.begin(), logits.end());
       options.processor(processed, tokens());
@@ -223,7 +380,8 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     }
     const Token token = sampler.sample(logits, size());
     sampler.accept(token);
-    me.timeline.push({&token, 1});  // computed when the next logits are asked for
+    if (callback && options.logprobs >= 0) before.assign(raw.begin(), raw.end());  // take() may end the round that they are from
+    rounds.take(token);  // computed when the next logits are asked for
     result.tokens.push_back(token);
     const bool ended = text && !options.ignore_end_of_generation && me.model.tokenizer().is_end_of_generation(token);
 
@@ -233,9 +391,9 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     result.text += piece;
     if (callback) {
       TokenEvent event{token, piece, 0, {}};
-      if (options.logprobs >= 0) event.logprob = Sampler::logprob(me.logits, token);
+      if (options.logprobs >= 0) event.logprob = Sampler::logprob(before, token);
       if (options.logprobs > 0) {
-        top = Sampler::top_logprobs(me.logits, options.logprobs);
+        top = Sampler::top_logprobs(before, options.logprobs);
         event.top = top;
       }
       if (!callback(event)) {
@@ -252,6 +410,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
       break;
     }
   }
+  rounds.settle();
   me.logits_valid = me.logits_valid && me.timeline.cached() == me.timeline.size();
   if (result.finish != Finish::stop_string) {
     std::string rest;

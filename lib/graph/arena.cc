@@ -19,12 +19,13 @@ std::vector<Lifetime> lifetimes(const Graph& graph) {
     if (life.first < 0) life.first = op;
     life.last = op;
   };
+  if (graph.draft_state != kNone) touch(graph.draft_state, graph.draft_begin);
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const OpUse use = uses(graph.ops[i]);
     for (ValueId id : use.reads) touch(id, static_cast<std::int32_t>(i));
     for (ValueId id : use.writes) touch(id, static_cast<std::int32_t>(i));
   }
-  for (ValueId id : {graph.hidden, graph.logits})
+  for (ValueId id : {graph.hidden, graph.logits, graph.state, graph.draft_next, graph.draft_logits})
     if (id != kNone) touch(id, static_cast<std::int32_t>(graph.ops.size()) - 1);
   return lives;
 }

@@ -38,6 +38,17 @@ std::int32_t Builder::cache(const CacheDesc& desc) {
 
 void Builder::add(Op op) { graph_.ops.push_back(std::move(op)); }
 
+void Builder::begin_draft(ValueId state, ValueId draft_state) {
+  graph_.draft_begin = static_cast<std::int32_t>(graph_.ops.size());
+  graph_.state = state;
+  graph_.draft_state = draft_state;
+}
+
+void Builder::end_draft(ValueId next, ValueId logits) {
+  graph_.draft_next = next;
+  graph_.draft_logits = logits;
+}
+
 Graph Builder::finish(ValueId hidden, ValueId logits) {
   graph_.hidden = hidden;
   graph_.logits = logits;

@@ -51,6 +51,20 @@ void each_field(const Linear& op, V& v) {
 }
 
 template <class V>
+void each_field(const Join& op, V& v) {
+  v.require("parts", !op.parts.empty(), "at least one part");
+  std::int64_t width = 0;
+  for (std::size_t i = 0; i < op.parts.size(); ++i) {
+    const std::string field = "parts[" + std::to_string(i) + "].";
+    v.read((field + "x").c_str(), op.parts[i].x, v.width(op.parts[i].x));
+    each_norm((field + "norm").c_str(), op.parts[i].norm, v.width(op.parts[i].x), v);
+    v.require("out", op.parts[i].x != op.out, "another value than the parts");
+    width += v.width(op.parts[i].x);
+  }
+  v.write("out", op.out, width);
+}
+
+template <class V>
 void each_field(const RopeCache& op, V& v) {
   v.require("num_key_value_heads",
             op.num_key_value_heads > 0 && op.num_attention_heads > 0 && op.num_attention_heads % op.num_key_value_heads == 0,

@@ -29,7 +29,8 @@ OpUse uses(const Op& op);
 // it is written, or an op's layer has no cache of its kind.
 void validate(const Graph& graph);
 
-// First op that writes the value and last op that touches it; graph.hidden and graph.logits live to the end of the step.
+// First op that writes the value and last op that touches it; graph.hidden, graph.logits and the draft layer's results live to the end
+// of the ops, and its input from its first op on.
 // An unused value has first = last = -1.
 struct Lifetime {
   std::int32_t first = -1, last = -1;
@@ -59,6 +60,9 @@ class Builder {
   VectorId vector(std::int64_t width);
   std::int32_t cache(const CacheDesc& desc);  // the layer's index
   void add(Op op);
+  // What is added from now on is the draft layer. state: the trunk's, as Graph has it.
+  void begin_draft(ValueId state, ValueId draft_state);
+  void end_draft(ValueId next, ValueId logits);
   // The validated graph; the builder is empty afterwards.
   Graph finish(ValueId hidden, ValueId logits);
 

@@ -8,6 +8,7 @@ struct Name {
   const char* operator()(const Embed&) const { return "embed"; }
   const char* operator()(const Angles&) const { return "angles"; }
   const char* operator()(const Linear&) const { return "linear"; }
+  const char* operator()(const Join&) const { return "join"; }
   const char* operator()(const RopeCache&) const { return "rope_cache"; }
   const char* operator()(const Attention&) const { return "attention"; }
   const char* operator()(const MlaAttention&) const { return "mla_attention"; }

@@ -2,6 +2,8 @@
 // shape is compared with its neighbours before the graph is used; a wrong one is mismatch, naming op and field.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dsv31/error.h"
 #include "dsv31/quant.h"
 #include "lib/graph/fields.h"
@@ -160,7 +162,14 @@ void validate(const Graph& graph) {
     fail("expected vocab_size, hidden_size and context_length > 0");
   check_tables(graph);
   Check check{graph, std::vector<State>(graph.values.size(), State::unwritten), {}, {}};
+  std::vector<State> trunk;  // as its last op leaves it
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    if (static_cast<std::int64_t>(i) == graph.draft_begin) {  // only its input comes from before
+      trunk = check.state;
+      std::fill(check.state.begin(), check.state.end(), State::unwritten);
+      if (!in(graph.draft_state, graph.values.size())) fail("draft_state: expected a value where there is a draft layer");
+      check.state[static_cast<std::size_t>(graph.draft_state)] = State::written;
+    }
     check.index = i;
     check.name = op_name(graph.ops[i]);
     std::visit([&](const auto& op) { each_field(op, check); }, graph.ops[i]);
@@ -174,6 +183,14 @@ void validate(const Graph& graph) {
            graph.values[static_cast<std::size_t>(id)].logits == logits &&
            graph.values[static_cast<std::size_t>(id)].width == width;
   };
+  if (graph.draft_begin != kNone) {
+    if (graph.draft_begin <= 0 || graph.trunk_end() >= graph.ops.size()) fail("draft_begin: expected an op after the trunk's");
+    if (!written(graph.draft_state, false, graph.hidden_size) || !written(graph.draft_next, false, graph.hidden_size) ||
+        !written(graph.draft_logits, true, graph.vocab_size))
+      fail("draft layer: expected a state in, a state out and logits");
+    check.state = trunk;
+    if (!written(graph.state, false, graph.hidden_size)) fail("state: expected a written value (n, hidden_size)");
+  }
   if (!written(graph.hidden, false, graph.hidden_size)) fail("hidden: expected a written value (n, hidden_size)");
   if (!written(graph.logits, true, graph.vocab_size)) fail("logits: expected a written value (n_logits, vocab_size)");
 }

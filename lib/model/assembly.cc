@@ -31,12 +31,13 @@ bool is_float(DType type) { return type == DType::f32 || type == DType::f16 || t
 
 }  // namespace
 
-Assembly::Assembly(const io::Checkpoint& checkpoint, ModelSpec& spec)
+Assembly::Assembly(const io::Checkpoint& checkpoint, ModelSpec& spec, const BuildOptions& options)
     : checkpoint_(checkpoint),
       spec_(spec),
       builder_(spec.config.vocab_size, spec.config.hidden_size, spec.config.max_position_embeddings),
       hf_prefix_("model."),
-      used_(checkpoint.tensors.size(), false) {
+      used_(checkpoint.tensors.size(), false),
+      options_(options) {
   for (std::string_view prefix : {"model.", "language_model.model.", "model.language_model.", ""})
     if (!gguf() && find(std::string(prefix) + "embed_tokens.weight") != nullptr) {
       hf_prefix_ = std::string(prefix);
@@ -164,6 +165,10 @@ void Assembly::head(ValueId x, float plus) {
   op.x = x;
   op.norm = top().norm({"output_norm", "norm"}, c.hidden_size, c.rms_norm_eps, plus);
   op.softcap = static_cast<float>(c.final_logit_softcapping);
+  if (drafts()) {
+    state_ = value(c.hidden_size);
+    add(Join{.parts = {{x, op.norm}}, .out = state_});
+  }
   // The head stands beside the trunk: its name does not carry the trunk's "model.".
   std::string name = "output.weight";
   if (!gguf()) {
@@ -177,8 +182,34 @@ void Assembly::head(ValueId x, float plus) {
   if (gguf() && find("output.bias") != nullptr) op.bias = bind_vector("output.bias", 0, c.vocab_size, c.vocab_size, 0);
   const ValueId logits = builder_.logits(c.vocab_size);
   op.out = logits;
+  head_ = op.weight;
+  hidden_ = x;
+  logits_ = logits;
   add(std::move(op));
-  finish(x, logits);
+  if (!drafts()) finish(x, logits);
+}
+
+bool Assembly::drafts() {
+  const Config& c = config();
+  return options_.mtp && c.kv_lora_rank > 0 && c.num_nextn_predict_layers > 0 &&
+         layer(c.num_hidden_layers).has({"nextn.eh_proj", "eh_proj"});
+}
+
+ValueId Assembly::begin_draft() {
+  const ValueId state = value(config().hidden_size);
+  builder_.begin_draft(state_, state);
+  return state;
+}
+
+void Assembly::draft_head(Scope& block, ValueId x) {
+  const Config& c = config();
+  const Norm norm = block.norm({"nextn.shared_head_norm", "shared_head.norm"}, c.hidden_size, c.rms_norm_eps);
+  const Name own{"nextn.shared_head_head", "shared_head.head"};
+  const ValueId next = value(c.hidden_size), logits = builder_.logits(c.vocab_size);
+  add(Join{.parts = {{x, norm}}, .out = next});
+  add(Head{.x = x, .norm = norm, .weight = block.has(own) ? block.matrix(own, c.vocab_size, c.hidden_size) : head_, .out = logits});
+  builder_.end_draft(next, logits);
+  finish(hidden_, logits_);
 }
 
 void Assembly::finish(ValueId hidden, ValueId logits) {

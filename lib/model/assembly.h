@@ -72,7 +72,7 @@ class Scope {
 
 class Assembly {
  public:
-  Assembly(const io::Checkpoint& checkpoint, ModelSpec& spec);
+  Assembly(const io::Checkpoint& checkpoint, ModelSpec& spec, const BuildOptions& options = {});
 
   const Config& config() const { return spec_.config; }
   bool gguf() const { return checkpoint_.kind == io::Checkpoint::Kind::gguf; }
@@ -87,8 +87,15 @@ class Assembly {
   ValueId embed(bool scale_by_sqrt = false);
   // Values (n, dim). divide: rope_freqs.weight of llama3 in GGUF, where the file has it.
   ValueId angles(const RopeParameters& rope, std::int64_t dim, bool divide = false);
-  // Final norm and logits; then the graph is finished. plus as in Scope::norm.
+  // Final norm and logits; then the graph is finished, unless a draft layer follows. plus as in Scope::norm.
   void head(ValueId x, float plus = 0);
+  // Whether the layer after the last one is to be built: the files have it, and it is wanted.
+  bool drafts();
+  // The value (n, hidden_size) that the draft layer starts from.
+  ValueId begin_draft();
+  // Its logits, by matrices of its own where it has them, and the end of the graph.
+  void draft_head(Scope& block, ValueId x);
+  MatrixId embedding() const { return embedding_; }
 
   // Binding, for Scope.
   struct Run {
@@ -115,7 +122,9 @@ class Assembly {
   graph::Builder builder_;
   std::string hf_prefix_;   // "model.", or what a multimodal model puts before it
   std::vector<bool> used_;  // by tensor
-  MatrixId embedding_ = kNone;
+  BuildOptions options_;
+  MatrixId embedding_ = kNone, head_ = kNone;
+  ValueId hidden_ = kNone, logits_ = kNone, state_ = kNone;
 };
 
 }  // namespace dsv31::inline v1::model

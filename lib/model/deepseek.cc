@@ -66,16 +66,18 @@ Indexer bind_indexer(Assembly& m, Scope& block, ValueId angles, std::int32_t cac
   return i;
 }
 
-void attention(Assembly& m, Scope& block, ValueId angles, ValueId x) {
+// A draft layer may come without an indexer; it then attends to all keys.
+void attention(Assembly& m, Scope& block, ValueId angles, ValueId x, bool draft = false) {
   const Config& c = m.config();
+  const bool indexed = c.index_topk > 0 && (!draft || block.has({"indexer.attn_k", "self_attn.indexer.wk"}));
   const std::int64_t q_width = c.num_attention_heads * c.head_dim, c_width = c.kv_lora_rank + c.qk_rope_head_dim;
   const std::int64_t o_width = c.num_attention_heads * c.v_head_dim;
-  const std::int32_t cache = m.cache({.latent = c_width, .indexer = c.index_head_dim});
+  const std::int32_t cache = m.cache({.latent = c_width, .indexer = indexed ? c.index_head_dim : 0});
   const ValueId q = m.value(q_width), latent = m.value(c_width), heads = m.value(o_width);
   const Norm norm = block.norm({"attn_norm", "input_layernorm"}, c.hidden_size, c.rms_norm_eps);
   const Linear::Part kv_a =
       block.part({"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"}, c_width, c.hidden_size, c.attention_bias, latent);
-  Indexer indexer = c.index_topk > 0 ? bind_indexer(m, block, angles, cache) : Indexer{};
+  const Indexer indexer = indexed ? bind_indexer(m, block, angles, cache) : Indexer{};
   if (c.q_lora_rank > 0) {
     const ValueId q_a = m.value(c.q_lora_rank);
     Linear down{
@@ -87,13 +89,13 @@ void attention(Assembly& m, Scope& block, ValueId angles, ValueId x) {
               .norm = block.norm({"attn_q_a_norm", "self_attn.q_a_layernorm"}, c.q_lora_rank, kLoraNormEps),
               .parts = {block.part({"attn_q_b", "self_attn.q_b_proj"}, q_width, c.q_lora_rank, /*bias_wanted=*/false, q)},
               .post_norm = {}};
-    if (c.index_topk > 0) {
+    if (indexed) {
       down.parts.insert(down.parts.end(), {indexer.k, indexer.weights});
       up.parts.push_back(indexer.q);
     }
     m.add(std::move(down));
     m.add(std::move(up));
-    if (c.index_topk > 0) m.add(indexer.op);
+    if (indexed) m.add(indexer.op);
   } else {
     m.add(Linear{.x = x,
                  .norm = norm,
@@ -178,6 +180,32 @@ void mixture(Assembly& m, Scope& block, ValueId x) {
                 .out = x});
 }
 
+// Multi-token prediction (DeepSeek-V3, section 2.2): row j has the state of position j and the token at j + 1, and predicts the one
+// at j + 2.  u = W_eh [rms(embed(t)) ; rms(state)];  y = block(u);  logits = W rms(y)
+// The rows stand at position j instead of j + 1: attention sees differences of positions only.
+void draft_layer(Assembly& m) {
+  const Config& c = m.config();
+  Scope block = m.layer(c.num_hidden_layers);
+  const ValueId state = m.begin_draft();
+  const ValueId angles = m.angles(c.rope, c.qk_rope_head_dim);
+  const ValueId embedded = m.value(c.hidden_size), both = m.value(2 * c.hidden_size), x = m.value(c.hidden_size);
+  const Name own{"nextn.embed_tokens", "embed_tokens"};
+  m.add(Embed{.weight = block.has(own) ? block.matrix(own, c.vocab_size, c.hidden_size) : m.embedding(), .out = embedded});
+  m.add(Join{.parts = {{embedded, block.norm({"nextn.enorm", "enorm"}, c.hidden_size, c.rms_norm_eps)},
+                       {state, block.norm({"nextn.hnorm", "hnorm"}, c.hidden_size, c.rms_norm_eps)}},
+             .out = both});
+  m.add(Linear{.x = both,
+               .norm = {},
+               .parts = {block.part({"nextn.eh_proj", "eh_proj"}, c.hidden_size, 2 * c.hidden_size, /*bias_wanted=*/false, x)},
+               .post_norm = {}});
+  attention(m, block, angles, x, /*draft=*/true);
+  if (block.has({"ffn_gate_inp", "mlp.gate"}))
+    mixture(m, block, x);
+  else
+    dense(m, block, x);
+  m.draft_head(block, x);
+}
+
 }  // namespace
 
 void build_deepseek(Assembly& m) {
@@ -193,6 +221,7 @@ void build_deepseek(Assembly& m) {
       dense(m, block, x);
   }
   m.head(x);
+  if (m.drafts()) draft_layer(m);
 }
 
 }  // namespace dsv31::inline v1::model

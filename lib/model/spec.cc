@@ -9,7 +9,7 @@
 
 namespace dsv31::inline v1::model {
 
-ModelSpec build_model(const io::Checkpoint& checkpoint) {
+ModelSpec build_model(const io::Checkpoint& checkpoint, const BuildOptions& options) {
   const bool gguf = checkpoint.kind == io::Checkpoint::Kind::gguf;
   ModelSpec spec;
   spec.config = gguf ? config_from_gguf(checkpoint.metadata) : config_from_hf(checkpoint.config);
@@ -24,7 +24,7 @@ ModelSpec build_model(const io::Checkpoint& checkpoint) {
                               spec.config.hidden_size));
   }
   spec.warnings = spec.config.warnings;
-  Assembly assembly(checkpoint, spec);
+  Assembly assembly(checkpoint, spec, options);
   architecture.build(assembly);
   return spec;
 }

@@ -29,8 +29,12 @@ struct ModelSpec {
   ModelSpec& operator=(ModelSpec&&) = default;
 };
 
+struct BuildOptions {
+  bool mtp = false;  // with the layer that drafts, where the checkpoint has one
+};
+
 // Throws unsupported (architecture or variant), format (a hyperparameter, by key), mismatch (a tensor that is missing or has
 // another shape or type than the config says, by name).
-ModelSpec build_model(const io::Checkpoint& checkpoint);
+ModelSpec build_model(const io::Checkpoint& checkpoint, const BuildOptions& options = {});
 
 }  // namespace dsv31::inline v1::model

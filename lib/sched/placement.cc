@@ -41,7 +41,7 @@ std::vector<std::int32_t> layer_of_op(const Graph& graph) {
   while (begin < graph.ops.size() && (std::holds_alternative<Embed>(graph.ops[begin]) || std::holds_alternative<Angles>(graph.ops[begin])))
     ++begin;
   for (std::size_t i = begin; i < graph.ops.size(); ++i) {
-    if (std::holds_alternative<Head>(graph.ops[i])) break;
+    if (std::holds_alternative<Head>(graph.ops[i])) continue;
     out[i] = layer;
     if (std::holds_alternative<GatedFfn>(graph.ops[i]) || std::holds_alternative<Experts>(graph.ops[i])) ++layer;
   }

@@ -66,7 +66,8 @@ struct Workspace::Walk final : Team::Work {
   }
 };
 
-void Workspace::run(const Program& program, const Step& step, Team& team, const CancelToken* cancel, const LogitSink& sink) {
+void Workspace::run(const Program& program, const Step& step, Team& team, const CancelToken* cancel, const LogitSink& sink,
+                    Section section) {
   if (program_ != &program || rows_ < step.rows()) throw Error(Code::argument, "workspace", "got more rows than were reserved");
   Walk walk;
   walk.program = &program;
@@ -80,16 +81,18 @@ void Workspace::run(const Program& program, const Step& step, Team& team, const 
   walk.base.stop = &walk.stop;
   walk.base.cancel = cancel ? &cancel->flag() : nullptr;
 
-  const std::size_t head = program.graph().ops.size() - 1;
-  const std::int64_t width = program.graph().vocab_size, stride = row_stride(width);
-  const float* logits = values_[static_cast<std::size_t>(program.graph().logits)];
+  const Graph& graph = program.graph();
+  const bool draft = section == Section::draft;
+  const std::size_t begin = draft ? graph.trunk_end() : 0, head = (draft ? graph.ops.size() : graph.trunk_end()) - 1;
+  const std::int64_t width = graph.vocab_size, stride = row_stride(width);
+  const float* logits = value(draft ? graph.draft_logits : graph.logits);
   std::size_t done = 0;
   last_phases_ = 0;
   do {
     std::size_t batch = std::min<std::size_t>(step.logit_rows.size() - done, static_cast<std::size_t>(kLogitRows));
     part.logit_rows = step.logit_rows.subspan(done, batch);
     order_.clear();
-    for (std::size_t i = done == 0 ? 0 : head; i <= head; ++i) {
+    for (std::size_t i = done == 0 ? begin : head; i <= head; ++i) {
       if (i == head && batch == 0) break;
       for (int p = 0, n = program.op(i).phases(part); p < n; ++p) order_.emplace_back(i, p);
     }

@@ -50,6 +50,9 @@ class Program {
   std::vector<std::unique_ptr<PreparedOp>> ops_;
 };
 
+// What of a graph runs: all up to its logits, or the layer that drafts.
+enum class Section : std::uint8_t { trunk, draft };
+
 // The memory of the steps of a model, grown to the largest step seen; one step at a time.
 class Workspace {
  public:
@@ -60,7 +63,10 @@ class Workspace {
   // Runs the step. The sink gets the logits of step.logit_rows, at most kLogitRows at a time, rows of `stride` floats. Throws cancelled,
   // or what a worker threw; the cache slots of the step's rows then hold anything and nothing else has changed.
   // `step.cache` must hold blocks of the program's cache type for all rows. REQUIRES: reserve() for at least this many rows.
-  void run(const Program& program, const Step& step, Team& team, const CancelToken* cancel, const LogitSink& sink);
+  void run(const Program& program, const Step& step, Team& team, const CancelToken* cancel, const LogitSink& sink,
+           Section section = Section::trunk);
+  // A value of the program reserved for: what the last run left of it, or what the next one is to find.
+  float* value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   // Barriers of the last run.
   std::int64_t phases() const noexcept { return last_phases_; }
 

@@ -13,6 +13,7 @@
 
 #include "lib/sched/program.h"
 #include "lib/session/cache_pool.h"
+#include "lib/session/draft_state.h"
 #include "lib/session/timeline.h"
 
 namespace dsv31::inline v1::session {
@@ -44,7 +45,10 @@ class Engine {
 
   struct Item {
     Timeline* timeline = nullptr;  // its tokens from cached() on are computed
-    bool all_logits = false;       // of every computed row instead of the last one
+    std::int64_t logits_from = std::int64_t{1} << 62;  // positions whose logits are wanted besides the last one's
+    DraftState* draft = nullptr;  // follows, in models that have the layer
+    // Logits of the draft layer's entries, if wanted: (first entry, rows, row stride).
+    std::function<void(std::int64_t, std::span<const float>, std::int64_t)> draft_sink;
     // Gets (first position, rows, row stride); rows come in ascending order.
     std::function<void(std::int64_t, std::span<const float>, std::int64_t)> sink;
   };
@@ -53,6 +57,11 @@ class Engine {
   void advance(Lane& lane, std::span<Item> items, std::int64_t chunk, const CancelToken* cancel,
                const std::function<bool(std::uint64_t, std::uint64_t)>& progress = {});
 
+  // Up to k drafts of the model's own layer after the timeline's last token, the only one that is not in the cache: choose gets the
+  // logits of each and says which token it is.
+  void draft(Lane& lane, Timeline& timeline, DraftState& state, int k, std::int64_t chunk, const CancelToken* cancel,
+             const std::function<Token(std::span<const float>)>& choose);
+
   // What touches a pool or a timeline's blocks outside advance happens under this lock.
   std::mutex& mutex() { return mutex_; }
   // Barriers of the last step.
@@ -60,6 +69,19 @@ class Engine {
 
  private:
   struct Rows;
+  // The draft layer on entries [entry, entry + tokens.size()): tokens are those at entry + 1 and on, states (tokens, hidden_size). The
+  // sink gets the logits of the last entry, or of all; next, if not null, the layer's own state of the last one.
+  struct Entries {
+    std::int64_t entry = 0;
+    std::span<const Token> tokens{};
+    const float* states = nullptr;
+    bool all_logits = false;
+    float* next = nullptr;
+    std::function<void(std::int64_t, std::span<const float>, std::int64_t)> sink{};
+  };
+  void run_draft(Lane& lane, const Timeline& timeline, const Entries& entries, std::int64_t chunk, const CancelToken* cancel);
+  // Brings the draft layer's cache up to the tokens that there are.
+  void follow(Lane& lane, Item& item, std::int64_t chunk, const CancelToken* cancel);
   void step(Lane& lane, std::span<Item> items, std::int64_t chunk, const CancelToken* cancel);
 
   EngineParts parts_;
@@ -68,6 +90,7 @@ class Engine {
   sched::Workspace workspace_;
   // Of the step being made; kept so that a step allocates nothing.
   std::vector<std::int32_t> tokens_, positions_, sequence_of_row_, logit_rows_, item_of_logit_;
+  std::vector<std::int32_t> draft_positions_, draft_rows_, draft_logits_;
   std::vector<SequenceRows> sequences_;
   std::vector<std::pair<std::size_t, std::int64_t>> parts_of_step_;  // (item, rows)
 };

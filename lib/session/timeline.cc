@@ -10,11 +10,11 @@ void Timeline::drop(std::vector<std::int32_t>& table, std::size_t from) noexcept
   table.resize(std::min(from, table.size()));
 }
 
-void Timeline::own(std::vector<std::int32_t>& table, BlockKind kind, std::int64_t rows) {
+void Timeline::own(std::vector<std::int32_t>& table, BlockKind kind, std::int64_t rows, std::int64_t from) {
   if (!pool_->has(kind)) return;
   std::size_t need = static_cast<std::size_t>((cached_ + rows + kBlock - 1) / kBlock);
-  std::size_t write = static_cast<std::size_t>(cached_ / kBlock);
-  if (write < table.size() && pool_->shared(table[write])) {
+  for (std::size_t write = static_cast<std::size_t>(std::min(from, cached_) / kBlock); write < table.size(); ++write) {
+    if (table[write] < 0 || !pool_->shared(table[write])) continue;
     std::int32_t mine = pool_->copy(kind, table[write]);
     pool_->release(table[write]);
     table[write] = mine;
@@ -23,9 +23,9 @@ void Timeline::own(std::vector<std::int32_t>& table, BlockKind kind, std::int64_
   while (table.size() < need) table.push_back(pool_->acquire(kind));
 }
 
-void Timeline::prepare(std::int64_t rows) {
-  own(full_, BlockKind::full, rows);
-  own(window_, BlockKind::window, rows);
+void Timeline::prepare(std::int64_t rows, std::int64_t from) {
+  own(full_, BlockKind::full, rows, from);
+  own(window_, BlockKind::window, rows, from);
 }
 
 SequenceRows Timeline::rows(std::int64_t first_row, std::int64_t rows) const {
@@ -44,6 +44,10 @@ void Timeline::commit(std::int64_t rows) {
 
 void Timeline::truncate(std::int64_t n) {
   tokens_.resize(static_cast<std::size_t>(std::min(n, size())));
+  uncache(n);
+}
+
+void Timeline::uncache(std::int64_t n) {
   if (n >= cached_) return;
   if (pool_->has(BlockKind::window)) {
     // The next row, at position n, reads the window's keys from n - window + 1 on.

@@ -27,7 +27,8 @@ class Timeline {
 
   // The blocks of [cached, cached + rows) exist and are this timeline's own afterwards. Throws no_memory; the tokens and what is cached
   // of them are untouched.
-  void prepare(std::int64_t rows);
+  // from: rows from there on are written again, and their blocks made this timeline's own too.
+  void prepare(std::int64_t rows, std::int64_t from = std::int64_t{1} << 62);
   // The blocks as a step wants them, valid until the timeline changes.
   SequenceRows rows(std::int64_t first_row, std::int64_t rows) const;
   // Rows [cached, cached + rows) have been computed; gives back the blocks that no window reaches any more.
@@ -37,6 +38,10 @@ class Timeline {
   // Keeps the first n tokens. Cached state that a window needs and has been given back makes the rest of the cache useless: it is
   // dropped then, and computed again by the next step.
   void truncate(std::int64_t n);
+  // Keeps the tokens and forgets the cache from position n on; the next step computes it again.
+  void uncache(std::int64_t n);
+  // Keeps the first n tokens and all of the cache: it holds drafts past them, which uncache(size()) drops or push() confirms.
+  void retract(std::int64_t n) { tokens_.resize(static_cast<std::size_t>(n)); }
   // A second timeline with the same tokens, sharing the blocks. `to` must be empty.
   void share_into(Timeline& to) const;
   void clear() noexcept;
@@ -46,7 +51,7 @@ class Timeline {
   static constexpr std::int64_t kSlack = 4 * kBlock;
 
   void drop(std::vector<std::int32_t>& table, std::size_t from) noexcept;
-  void own(std::vector<std::int32_t>& table, BlockKind kind, std::int64_t rows);
+  void own(std::vector<std::int32_t>& table, BlockKind kind, std::int64_t rows, std::int64_t from);
 
   CachePool* pool_;
   std::vector<Token> tokens_;

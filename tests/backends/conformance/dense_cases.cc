@@ -15,6 +15,21 @@ OpCase embed(DType type, std::int64_t vocab, std::int64_t width, bool block_scal
   return b.finish(Embed{.weight = weight, .scale = 1.7f, .out = b.output(width)}, 0);
 }
 
+// Parts of different widths, with norms of their own and without.
+OpCase join(std::vector<std::pair<std::int64_t, bool>> widths, std::int64_t n) {
+  std::string name = fmt::format("join {} rows", n);
+  for (const auto& [width, normed] : widths) name += fmt::format(" {}{}", width, normed ? " norm" : "");
+  CaseBuilder b(name, {{3, n}});
+  Join op;
+  std::int64_t all = 0;
+  for (const auto& [width, normed] : widths) {
+    op.parts.push_back({b.input(width), normed ? b.norm(width) : Norm{}});
+    all += width;
+  }
+  op.out = b.output(all);
+  return b.finish(op, 20);
+}
+
 struct FfnOptions {
   std::int64_t n = 1, hidden = 256, intermediate = 512;
   Activation activation = Activation::silu;
@@ -76,6 +91,9 @@ void add_dense_cases(std::vector<OpCase>& cases) {
   }
   for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3}) cases.push_back(embed(type, 17, 35));
   cases.push_back(embed(DType::f8_e4m3, 150, 200, true));
+  cases.push_back(join({{35, true}}, 3));
+  cases.push_back(join({{64, true}, {64, true}}, 9));
+  cases.push_back(join({{7, false}, {33, true}, {16, false}}, 1));
   cases.push_back(ffn(DType::f32, DType::f32, {.n = 1, .hidden = 35, .intermediate = 71, .activation = Activation::gelu_tanh}));
   cases.push_back(ffn(DType::f32, DType::f32, {.n = 5, .hidden = 64, .intermediate = 96, .bias = true, .post_norm = true}));
   cases.push_back(ffn(DType::bf16, DType::f16, {.n = 2, .hidden = 130, .intermediate = 67, .bias = true}));
