@@ -18,6 +18,8 @@ function(dsv31_layer name)
   set_target_properties(dsv31_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                         VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
   target_link_libraries(dsv31_${name} PRIVATE dsv31_flags ${arg_LINK})
+  # "Unique" symbols would stay global in the bundle and would keep dlclose from unloading the library.
+  target_compile_options(dsv31_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   set_property(GLOBAL APPEND PROPERTY DSV31_LAYERS dsv31_${name})
 endfunction()
 
