@@ -68,6 +68,11 @@ class Compiler {
   void one_filter();
   void one_test();
   void missing(const Lexeme& at, std::string what, Code code);
+  [[gnu::noinline]] void missing_filter(const Lexeme& at, std::string_view name);
+  [[gnu::noinline]] void missing_test(const Lexeme& at, std::string_view name);
+  [[noreturn, gnu::noinline]] void no_expression(const Lexeme& token) const;
+  [[noreturn, gnu::noinline]] void no_member(const Lexeme& token) const;
+  [[gnu::noinline]] std::string dotted_name();
   Instructions assign_target(bool with_namespace);
   Instructions target_item(bool with_namespace);
 
@@ -82,10 +87,10 @@ class Compiler {
   }
   bool skip_name(std::string_view name);
   bool skip_op(std::string_view op);
-  void expect_op(std::string_view op);
+  [[gnu::noinline]] void expect_op(std::string_view op);
   const Lexeme& expect_name();
   [[noreturn]] void fail(const Lexeme& at, std::string_view what, Code code = Code::format) const;
-  [[noreturn]] void unexpected(std::string_view expected) const;
+  [[noreturn, gnu::noinline]] void unexpected(std::string_view expected) const;
   static std::string describe(const Lexeme& token);
 
   // code
@@ -104,7 +109,7 @@ class Compiler {
   void nest(const Lexeme& at) {
     if (++depth_ > depth_limit_) deeper(at);
   }
-  [[noreturn]] void deeper(const Lexeme& at) const;
+  [[noreturn, gnu::noinline]] void deeper(const Lexeme& at) const;
   bool soft() const;
 
   std::vector<Lexeme> tokens_;

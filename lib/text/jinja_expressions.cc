@@ -163,6 +163,14 @@ void Compiler::operand() {
   filter_or_test();
 }
 
+// The recursive functions here build no message themselves: that would make their frames several times as large.
+void Compiler::no_expression(const Lexeme& token) const {
+  fail(token, fmt::format("got {}, expected an expression", describe(token)));
+}
+void Compiler::no_member(const Lexeme& token) const {
+  fail(token, fmt::format("got {} after '.', expected a name or number", describe(token)));
+}
+
 void Compiler::primary(const Lexeme& token) {
   switch (token.type) {
     case TokenType::name:
@@ -189,7 +197,7 @@ void Compiler::primary(const Lexeme& token) {
     case TokenType::op:
       break;
     default:
-      fail(token, fmt::format("got {}, expected an expression", describe(token)));
+      no_expression(token);
   }
   if (token.text == "(") {
     tuple(true, true);
@@ -217,7 +225,7 @@ void Compiler::primary(const Lexeme& token) {
     expect_op("}");
     emit(Op::make_dict, token, count);
   } else {
-    fail(token, fmt::format("got {}, expected an expression", describe(token)));
+    no_expression(token);
   }
 }
 
@@ -232,7 +240,7 @@ void Compiler::postfix() {
         emit(Op::constant, at, constant(Value::integer(member.integer)));
         emit(Op::item, at);
       } else {
-        fail(member, fmt::format("got {} after '.', expected a name or number", describe(member)));
+        no_member(member);
       }
     } else if (skip_op("[")) {
       subscript(at);
@@ -279,6 +287,7 @@ void Compiler::subscript(const Lexeme& at) {
 
 void Compiler::call_arguments(CallShape& arguments) {
   const Lexeme& at = peek();
+  nest(at);  // a call is a level and the argument in it another
   Instructions star, stars;
   bool first = true;
   const auto ensure = [&](bool ok) {
@@ -318,6 +327,7 @@ void Compiler::call_arguments(CallShape& arguments) {
   expect_op(")");
   append(star);
   append(stars);
+  --depth_;
 }
 
 void Compiler::filter_or_test() {
@@ -342,35 +352,47 @@ void Compiler::missing(const Lexeme& at, std::string what, Code code) {
   if (!soft()) missing_.push_back({&at, std::move(what), code});
 }
 
-void Compiler::one_filter() {
-  const Lexeme& at = expect_name();
-  std::string name = at.text;
+void Compiler::missing_filter(const Lexeme& at, std::string_view name) {
+  missing(at, fmt::format("got the filter '{}', expected one of those that this interpreter has", name.substr(0, 40)),
+          jinja2_has_filter(name) ? Code::unsupported : Code::format);
+}
+
+void Compiler::missing_test(const Lexeme& at, std::string_view name) {
+  missing(at, fmt::format("got the test '{}', expected one of jinja2's", name.substr(0, 40)), Code::format);
+}
+
+// Names of filters and tests may have dots.
+std::string Compiler::dotted_name() {
+  std::string name = expect_name().text;
   while (skip_op(".")) name += '.' + expect_name().text;
+  return name;
+}
+
+void Compiler::one_filter() {
+  const Lexeme& at = peek();
+  const std::string name = dotted_name();
   CallShape arguments;
   if (skip_op("(")) call_arguments(arguments);
   const int id = find_filter(name);
   if (id < 0) {
-    const bool known = jinja2_has_filter(name);
-    missing(at, fmt::format("got the filter '{}', expected one of those that this interpreter has", name.substr(0, 40)),
-            known ? Code::unsupported : Code::format);
-    return;
+    missing_filter(at, name);
+  } else {
+    emit(Op::filter, at, id, shape(std::move(arguments)));
   }
-  emit(Op::filter, at, id, shape(std::move(arguments)));
 }
 
 void Compiler::one_test() {
   const bool negated = skip_name("not");
-  const Lexeme& at = expect_name();
-  std::string name = at.text;
-  while (skip_op(".")) name += '.' + expect_name().text;
+  const Lexeme& at = peek();
+  const std::string name = dotted_name();
   CallShape arguments;
   const Lexeme& token = peek();
+  const bool value = token.type == TokenType::string || token.type == TokenType::integer || token.type == TokenType::floating;
+  const bool word = token.type == TokenType::name && token.text != "else" && token.text != "or" && token.text != "and";
   if (skip_op("(")) {
     call_arguments(arguments);
-  } else if (token.type == TokenType::string || token.type == TokenType::integer || token.type == TokenType::floating ||
-             is_op("[") || is_op("{") ||
-             (token.type == TokenType::name && token.text != "else" && token.text != "or" && token.text != "and")) {
-    if (token.text == "is" && token.type == TokenType::name) fail(token, "got a chain of tests with 'is', expected one test");
+  } else if (value || word || is_op("[") || is_op("{")) {
+    if (is_name("is")) fail(token, "got a chain of tests with 'is', expected one test");
     nest(token);
     primary(next());
     postfix();
@@ -379,7 +401,7 @@ void Compiler::one_test() {
   }
   const int id = find_test(name);
   if (id < 0) {
-    missing(at, fmt::format("got the test '{}', expected one of jinja2's", name.substr(0, 40)), Code::format);
+    missing_test(at, name);
   } else {
     emit(Op::test, at, id, shape(std::move(arguments)));
   }

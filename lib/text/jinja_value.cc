@@ -46,6 +46,10 @@ bool equal_dicts(const DictCell& a, const DictCell& b, std::int64_t& steps) {
   return true;
 }
 
+[[noreturn, gnu::noinline]] void no_order(const Value& a, const Value& b) {
+  refuse(fmt::format("got an order of {} and {}, expected two numbers, strings or lists", type_name(a), type_name(b)));
+}
+
 }  // namespace
 
 void refuse(std::string what, Code code) { throw Fault{code, std::move(what)}; }
@@ -234,7 +238,7 @@ bool less(const Value& a, const Value& b, std::int64_t& steps) {
     }
     return x.size() < y.size();
   }
-  refuse(fmt::format("got an order of {} and {}, expected two numbers, strings or lists", type_name(a), type_name(b)));
+  no_order(a, b);
 }
 
 }  // namespace dsv31::inline v1::text::jinja
