@@ -28,7 +28,7 @@ installed)
   "$work/with_pc" "$model"
   ;;
 subdirectory)
-  configure "$source/tests/install/cmake_cpp" "$work/sub" "-DDSV31_SOURCE=$source"
+  configure "$source/tests/install/cmake_cpp" "$work/sub" "-DDSV31_SOURCE=$source" -DDSV31_WERROR=ON  # the flags of the suite: a compiler cache serves both
   make "$work/sub"
   "$work/sub/consumer" "$model"
   ;;
