@@ -1,10 +1,10 @@
-// Latent attention over selected keys (DeepSeek-V3.2-Exp, section 2.1), absorbed. The partial softmaxes are those of mla_attention.cc
-// with the list of a row in the place of the positions: one for 256 entries, merged in ascending order. A row that sees no more than
-// index_topk keys lists them all, and gets the bits of dense attention.
+// Latent attention over selected keys (DeepSeek-V3.2-Exp, section 2.1), absorbed. The partial softmaxes are those of
+// mla_attention.cc with the list of a row in the place of the positions: one for 256 entries, merged in ascending order. A row
+// that sees no more than index_topk keys lists them all, and gets the bits of dense attention.
 //
-// Every row has keys of its own, so a tile is the heads of one row. Runs of 64 listed positions that are a whole cache block are read
-// where they stand; others are gathered. Rows go in groups of 32: absorb (a head's projection once for all rows of the group) |
-// partials of tiles | merge and v_b, with the next group's absorb.
+// Every row has keys of its own, so a tile is the heads of one row. Runs of 64 listed positions that are a whole cache block are
+// read where they stand; others are gathered. Rows go in groups of 32: absorb (a head's projection once for all rows of the
+// group) | partials of tiles | merge and v_b, with the next group's absorb.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -256,8 +256,8 @@ class PreparedSparseAttention final : public PreparedOp {
     kernels_->chunk(args);
   }
 
-  // out_h = v_b_h z_h, with z_h of the merged partials. An item is a head, for all rows of the group. Returns the first number taken
-  // past these items.
+  // out_h = v_b_h z_h, with z_h of the merged partials. An item is a head, for all rows of the group. Returns the first number
+  // taken past these items.
   std::int64_t merge(const RunContext& c, const Group& g, const Shared& shared, const Own& own) const {
     constexpr std::int64_t ld = kPanelStrips * kStrip;
     const std::int64_t slots = chunks(*c.step, g), dim = op_.v_head_dim, strips = v_b_.strips();

@@ -1,9 +1,9 @@
-// The lightning indexer: scores of all visible keys of a row, and the positions of the index_topk best. Rows that see no more than
-// index_topk keys take them all, unscored.
+// The lightning indexer: scores of all visible keys of a row, and the positions of the index_topk best. Rows that see no more
+// than index_topk keys take them all, unscored.
 //
-// Many rows: a worker scans the keys of one row after the other. Few rows: the keys of a row are cut into kParts runs, each leaves its
-// best, and a further phase takes the best of those; which is the same set, since the order of scores and positions is total.
-// Phases: keys to the cache, queries turned, short lists | scans | the best of the parts, where the rows are few.
+// Many rows: a worker scans the keys of one row after the other. Few rows: the keys of a row are cut into kParts runs, each
+// leaves its best, and a further phase takes the best of those; which is the same set, since the order of scores and positions is
+// total. Phases: keys to the cache, queries turned, short lists | scans | the best of the parts, where the rows are few.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -81,11 +81,11 @@ class PreparedSparseIndex final : public PreparedOp {
 
  private:
   struct Shared {
-    std::int32_t* counts;             // (rows * kParts)
+    std::int32_t* counts;              // (rows * kParts)
     std::int32_t *scores, *positions;  // (rows * kParts, index_topk)
   };
   struct Own {
-    float *products, *block;                    // (8, kBlock), (kBlock)
+    float *products, *block;                   // (8, kBlock), (kBlock)
     std::int32_t *scores, *positions, *spare;  // (capacity())
   };
 

@@ -1,7 +1,7 @@
-// The lightning indexer of sparse attention (DeepSeek-V3.2-Exp, section 2.1): a score of few small heads for every visible key, and
-// the positions of the best ones. Weights may be negative: the rectifier stands before them. Scores are rounded to float32 before
-// they are compared, so that what ties there ties; the lowest position wins.
-// Phase 0 writes the rows' keys to the cache, phase 1 selects.
+// The lightning indexer of sparse attention (DeepSeek-V3.2-Exp, section 2.1): a score of few small heads for every visible key,
+// and the positions of the best ones. Weights may be negative: the rectifier stands before them. Scores are rounded to float32
+// before they are compared, so that what ties there ties; the lowest position wins. Phase 0 writes the rows' keys to the cache,
+// phase 1 selects.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -48,7 +48,7 @@ class SparseIndexOp final : public RowsOp {
 
   void select(const RunContext& c, std::int64_t r, Scratch scratch) const {
     const std::int64_t dim = op_.index_head_dim, heads = op_.index_n_heads;
-    double* q = scratch.doubles(q_width());  // (index_n_heads, index_head_dim)
+    double* q = scratch.doubles(q_width());           // (index_n_heads, index_head_dim)
     double* best = scratch.doubles(op_.index_topk);   // scores, descending; equal ones in order of position
     double* where = scratch.doubles(op_.index_topk);  // their positions
     std::copy_n(c.row(op_.q, r, q_width()), q_width(), q);

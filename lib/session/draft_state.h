@@ -1,5 +1,6 @@
-// What a session keeps for the layer that drafts (Graph::draft_begin): which of its cache entries hold, and the trunk's states that
-// it has not read yet. Entry j is made of the state of position j and the token at j + 1, so an entry holds as long as both do.
+// What a session keeps for the layer that drafts (Graph::draft_begin): which of its cache entries hold, and the trunk's states
+// that it has not read yet. Entry j is made of the state of position j and the token at j + 1, so an entry holds as long as both
+// do.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,8 @@ class DraftState {
       states_.clear();
       first_ = position;
     }
-    for (std::int64_t r = 0; r < rows; ++r) states_.insert(states_.end(), states + r * row_stride(width_), states + r * row_stride(width_) + width_);
+    for (std::int64_t r = 0; r < rows; ++r)
+      states_.insert(states_.end(), states + r * row_stride(width_), states + r * row_stride(width_) + width_);
   }
   // Entries up to n hold now; states before them are not needed any more.
   void advance(std::int64_t n) {

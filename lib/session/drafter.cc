@@ -25,11 +25,12 @@ void MtpDrafter::propose(std::span<const Token> tokens, int k, std::vector<Token
   const auto n = static_cast<std::int64_t>(tokens.size());
   Sampler& sampler = parts_.sampler;
   try {
-    parts_.engine.draft(parts_.lane, parts_.timeline, parts_.state, k, parts_.chunk, parts_.cancel, [&](std::span<const float> logits) {
-      out.push_back(sampler.sample(logits, n + static_cast<std::int64_t>(out.size())));
-      sampler.accept(out.back());
-      return out.back();
-    });
+    parts_.engine.draft(parts_.lane, parts_.timeline, parts_.state, k, parts_.chunk, parts_.cancel,
+                        [&](std::span<const float> logits) {
+                          out.push_back(sampler.sample(logits, n + static_cast<std::int64_t>(out.size())));
+                          sampler.accept(out.back());
+                          return out.back();
+                        });
   } catch (...) {
     sampler.rewind(out.size());
     throw;

@@ -35,8 +35,8 @@ class NgramDrafter final : public Drafter {
   std::int64_t seen_ = kGram;                              // grams that end before this position are in after_
 };
 
-// The model's own layer for it. It draws as the session will at that position, so that the draw's noise is the same; past its first
-// draft it goes on from its own state. REQUIRES: the timeline's last token is the only one outside the cache.
+// The model's own layer for it. It draws as the session will at that position, so that the draw's noise is the same; past its
+// first draft it goes on from its own state. REQUIRES: the timeline's last token is the only one outside the cache.
 class MtpDrafter final : public Drafter {
  public:
   struct Parts {
@@ -55,8 +55,8 @@ class MtpDrafter final : public Drafter {
   Parts parts_;
 };
 
-// How many drafts are worth their cost: the k that gives most tokens for the time, (1 + a1 + a1 a2 + ...) / (1 + k cost), with a_i
-// the running acceptance of the i-th draft once those before it were accepted. Where none pays, one is tried now and then.
+// How many drafts are worth their cost: the k that gives most tokens for the time, (1 + a1 + a1 a2 + ...) / (1 + k cost), with
+// a_i the running acceptance of the i-th draft once those before it were accepted. Where none pays, one is tried now and then.
 class DraftGate {
  public:
   DraftGate(int most, double cost) : cost_(cost), rate_(static_cast<std::size_t>(most), 0.8) {}

@@ -22,13 +22,22 @@ struct Way {
   Draft draft;
   bool gated;
 };
-constexpr Way kWays[] = {{"mtp", Draft::mtp, false}, {"mtp gated", Draft::mtp, true}, {"ngram", Draft::ngram, false}, {"ngram gated", Draft::ngram, true}};
+constexpr Way kWays[] = {{"mtp", Draft::mtp, false},
+                         {"mtp gated", Draft::mtp, true},
+                         {"ngram", Draft::ngram, false},
+                         {"ngram gated", Draft::ngram, true}};
 
 GenerateOptions options_of(const Way& way, const SamplerOptions& sampler, unsigned salt) {
-  GenerateOptions o{.max_tokens = 24, .sampler = sampler, .ignore_end_of_generation = true, .draft = way.draft, .draft_max = 1 + static_cast<int>(salt % 4)};
+  GenerateOptions o{.max_tokens = 24,
+                    .sampler = sampler,
+                    .ignore_end_of_generation = true,
+                    .draft = way.draft,
+                    .draft_max = 1 + static_cast<int>(salt % 4)};
   o.draft_cost = salt % 3 == 0 ? 0 : 0.1;
   if (way.gated)
-    o.draft_gate = [rng = std::mt19937(salt), most = o.draft_max](std::int64_t) mutable { return static_cast<int>(rng() % static_cast<unsigned>(most + 1)); };
+    o.draft_gate = [rng = std::mt19937(salt), most = o.draft_max](std::int64_t) mutable {
+      return static_cast<int>(rng() % static_cast<unsigned>(most + 1));
+    };
   return o;
 }
 
@@ -61,11 +70,12 @@ TEST_CASE("exact logits of the draft layer equal the recorded ones") {
         std::vector<float> got;
         std::int64_t next = 0;
         session.append(golden.ids(at + ".input_ids"), {.draft_sink = [&](std::int64_t first, std::span<const float> row) {
-          CHECK(first == next++);
-          got.insert(got.end(), row.begin(), row.end());
-        }});
+                         CHECK(first == next++);
+                         got.insert(got.end(), row.begin(), row.end());
+                       }});
         auto want = golden.floats(at + ".mtp_logits");
-        INFO("prompt " << i << " on '" << backend << "', chunk " << chunk << ": max difference " << max_difference(got, want) << " of " << max_abs(want));
+        INFO("prompt " << i << " on '" << backend << "', chunk " << chunk << ": max difference " << max_difference(got, want)
+                       << " of " << max_abs(want));
         CHECK(max_difference(got, want) <= 1e-4 * max_abs(want));
       }
     }
@@ -84,7 +94,14 @@ TEST_CASE("tokens are the same with drafts on, off and randomly gated, and so is
   for (unsigned salt = 0; salt < 40; ++salt) {
     auto prompt = made_tokens(1 + salt * 5 % 90, salt, 320);
     SamplerOptions sampler = salt % 2 == 0 ? few(salt, salt % 4 == 0 ? 0.0f : 1.0f) : SamplerOptions::greedy();
-    if (salt % 5 == 0) sampler = SamplerOptions{.seed = salt, .temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1.2f, .mirostat = salt % 10 == 0 ? 2 : 0};
+    if (salt % 5 == 0)
+      sampler = SamplerOptions{.seed = salt,
+                               .temperature = 1,
+                               .top_k = 0,
+                               .top_p = 1,
+                               .min_p = 0,
+                               .repeat_penalty = 1.2f,
+                               .mirostat = salt % 10 == 0 ? 2 : 0};
     Session base(plain);
     base.append(prompt);
     auto want = base.generate({.max_tokens = 24, .sampler = sampler, .ignore_end_of_generation = true});
@@ -123,7 +140,9 @@ TEST_CASE("drafts leave every cache: rewinds, forks and stops in the middle chan
       CHECK(session.tokens().size() == static_cast<std::size_t>(size));
       return ++seen != stop;
     });
-    if (rng() % 3 == 0) session.rewind(session.size() - static_cast<std::int64_t>(rng() % static_cast<unsigned>(std::min<std::int64_t>(30, session.size()))));
+    if (rng() % 3 == 0)
+      session.rewind(session.size() -
+                     static_cast<std::int64_t>(rng() % static_cast<unsigned>(std::min<std::int64_t>(30, session.size()))));
     if (rng() % 4 == 0) {
       Session other = session.fork();
       session.append(made_tokens(1 + rng() % 5, static_cast<unsigned>(rng()), 320));  // past the shared blocks
@@ -149,14 +168,16 @@ TEST_CASE("the gate stops drafts that do not pay") {
   auto run = [&](double cost) {
     Session session(model);
     session.append(made_tokens(20, 5, 320));
-    GenerateOptions o{.max_tokens = 200, .sampler = SamplerOptions{.seed = 1, .temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0}, .ignore_end_of_generation = true};
+    GenerateOptions o{.max_tokens = 200,
+                      .sampler = SamplerOptions{.seed = 1, .temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0},
+                      .ignore_end_of_generation = true};
     o.draft = Draft::mtp;
     o.draft_cost = cost;
     return session.generate(o);
   };
   const GenerateResult ungated = run(0), gated = run(0.5);
   CHECK(ungated.tokens == gated.tokens);
-  CHECK(ungated.drafts[0].proposed >= ungated.steps - 1);  // the last round has no room
+  CHECK(ungated.drafts[0].proposed >= ungated.steps - 1);              // the last round has no room
   CHECK(ungated.drafts[0].accepted * 3 < ungated.drafts[0].proposed);  // random weights are seldom right
   CHECK(gated.drafts[0].proposed * 3 < gated.steps);
 }
@@ -168,7 +189,8 @@ TEST_CASE("drafts that a model cannot make, and options out of range") {
   expect_error(Code::unsupported, {"generate.draft"}, [&] { s.generate({.draft = Draft::mtp}); });
   expect_error(Code::argument, {"generate.draft_max", "got 17"}, [&] { s.generate({.draft_max = 17}); });
   expect_error(Code::argument, {"generate.draft_cost"}, [&] { s.generate({.draft_cost = -1}); });
-  expect_error(Code::unsupported, {"append.draft_sink"}, [&] { s.append(std::vector<Token>{7}, {.draft_sink = [](std::int64_t, std::span<const float>) {}}); });
+  expect_error(Code::unsupported, {"append.draft_sink"},
+               [&] { s.append(std::vector<Token>{7}, {.draft_sink = [](std::int64_t, std::span<const float>) {}}); });
   Model none = Model::open(runtime_with(1), random_model("deepseek_v3"), {.mtp = true});
   CHECK(none.info().warnings.size() == 1);
 }
@@ -185,8 +207,11 @@ TEST_CASE("a trained draft layer is mostly right, and changes nothing") {
   std::int64_t tokens = 0, steps = 0;
   for (unsigned salt = 0; salt < 40; ++salt) {
     const std::string question = "Add " + std::to_string(salt * 37 % 90) + " and " + std::to_string(salt * 53 % 80) + ".";
-    auto prompt = model.tokenizer().encode("<｜begin▁of▁sentence｜><｜User｜>" + question + "<｜Assistant｜>" + (salt % 2 == 0 ? "<think>" : "</think>"), {.special = Special::all});
-    SamplerOptions sampler = salt % 4 < 2 ? SamplerOptions::greedy() : SamplerOptions{.seed = salt, .temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
+    auto prompt = model.tokenizer().encode(
+        "<｜begin▁of▁sentence｜><｜User｜>" + question + "<｜Assistant｜>" + (salt % 2 == 0 ? "<think>" : "</think>"),
+        {.special = Special::all});
+    SamplerOptions sampler = salt % 4 < 2 ? SamplerOptions::greedy()
+                                          : SamplerOptions{.seed = salt, .temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
     auto run = [&](const Model& m, Draft draft) {
       Session s(m);
       s.append(prompt);
@@ -195,7 +220,8 @@ TEST_CASE("a trained draft layer is mostly right, and changes nothing") {
     auto want = run(plain, Draft::none), mtp = run(model, Draft::mtp);
     CHECK(mtp.tokens == want.tokens);
     CHECK(run(model, Draft::ngram).tokens == want.tokens);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i].proposed += mtp.drafts[i].proposed, sum[i].accepted += mtp.drafts[i].accepted;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i].proposed += mtp.drafts[i].proposed, sum[i].accepted += mtp.drafts[i].accepted;
     tokens += static_cast<std::int64_t>(mtp.tokens.size());
     steps += mtp.steps;
   }
