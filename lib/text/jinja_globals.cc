@@ -37,6 +37,7 @@ DictCell::Items make_items(Context& c, Arguments& a) {
   DictCell::Items items;
   if (a.size() > 0) {
     const Value& from = a.need(0, "");
+    if (from.is(Kind::undefined)) use_undefined(c, from);
     if (from.is(Kind::dict)) {
       items = from.dict().items;
       c.budget.spend(static_cast<std::int64_t>(items.size()));

@@ -215,6 +215,7 @@ void Machine::step(const Instruction& in) {
     case Op::make_macro: {
       auto cell = std::make_shared<MacroCell>();
       cell->function = in.a;
+      cell->name = program_.functions[static_cast<std::size_t>(in.a)].name;
       cell->scope = scope_;
       cell->at_top = !scope_;
       push(Value(Kind::macro, std::move(cell)));

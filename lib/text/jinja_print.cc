@@ -141,6 +141,14 @@ void repr(Budget& budget, Text& out, const Value& v, int depth) {
       repr_pairs(budget, out, v.as<NamespaceCell>().items, depth + 1);
       out.append(">", false);
       return;
+    case Kind::macro: {
+      const std::string_view name = v.as<MacroCell>().name;
+      out.append(name.empty() ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", name), false);
+      return;
+    }
+    case Kind::loop:
+      out.append(fmt::format("<LoopContext {}/{}>", v.as<LoopCell>().index0 + 1, v.as<LoopCell>().source->items.size()), false);
+      return;
     default:
       out.append(fmt::format("<{}>", type_name(v)), false);
       return;

@@ -264,7 +264,7 @@ void Compiler::tag_macro() {
 
 void Compiler::tag_call() {
   const Lexeme& at = next();
-  Function function("caller");
+  Function function("");
   std::vector<Instructions> defaults;
   if (is_op("(")) defaults = signature(function);
   const std::size_t start = here();

@@ -201,6 +201,7 @@ struct LoopCell final : Cell {
 
 struct MacroCell final : Cell {
   int function = -1;
+  std::string_view name;  // of the template's; empty: the body of a call block
   std::weak_ptr<Cell> scope;
   bool at_top = true;
 };
