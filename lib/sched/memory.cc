@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -15,19 +16,46 @@ namespace dsv31::inline v1::sched {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-std::size_t alignment_of(std::size_t bytes) { return bytes >= 2 * kHugePage ? kHugePage : kAlignment; }
+#if defined(__linux__)
+
+// Large blocks are mappings of their own: they go back to the system when they are released, whatever else the heap holds, and the
+// heap's size does not swing with models that come and go. Blocks that are streamed from end to end start at a large page, which
+// spares a page walk each 4 KiB.
+constexpr std::size_t kMapped = std::size_t{64} << 10, kHugePage = std::size_t{2} << 20;
 
 std::byte* default_allocate(std::size_t bytes) {
-  std::size_t align = alignment_of(bytes);
-  void* p = ::operator new(bytes, std::align_val_t{align}, std::nothrow);
-#if defined(__linux__)
-  // Weights and caches are streamed from end to end: large pages spare a page walk each 4 KiB. Advice only.
-  if (p != nullptr && align == kHugePage) ::madvise(p, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-#endif
-  return static_cast<std::byte*>(p);
+  if (bytes < kMapped) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
+  const std::size_t slack = bytes >= 2 * kHugePage ? kHugePage : 0;
+  if (bytes > SIZE_MAX - slack) return nullptr;
+  void* p = ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(p);
+  if (slack == 0) return begin;
+  const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (before != 0) ::munmap(begin, before);
+  // The end of the block lies inside a page; what is past that page goes back.
+  const std::size_t page = 4096, used = (bytes + page - 1) / page * page;
+  if (before + used < bytes + slack) ::munmap(begin + before + used, bytes + slack - before - used);
+  ::madvise(begin + before, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return begin + before;
 }
+
+void default_release(std::byte* p, std::size_t bytes) noexcept {
+  if (bytes < kMapped)
+    ::operator delete(p, std::align_val_t{kAlignment});
+  else
+    ::munmap(p, bytes);
+}
+
+#else
+
+std::byte* default_allocate(std::size_t bytes) {
+  return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}, std::nothrow));
+}
+void default_release(std::byte* p, std::size_t) noexcept { ::operator delete(p, std::align_val_t{kAlignment}); }
+
+#endif
 
 }  // namespace
 
@@ -99,7 +127,7 @@ void Accountant::release(MemoryClass kind, std::byte* data, std::size_t bytes) n
   if (hooks_.allocate) {
     if (hooks_.release) hooks_.release(hooks_.user, data, bytes);
   } else {
-    ::operator delete(data, std::align_val_t{alignment_of(bytes)});
+    default_release(data, bytes);
   }
   std::lock_guard lock(mutex_);
   of(kind) -= bytes;
