@@ -194,19 +194,6 @@ class PreparedMlaAttention final : public PreparedOp {
     turn(c, row, qa + rank());
   }
 
-  static void project(const Matrix& w, std::int64_t head, std::int64_t strip, std::int64_t strip_end, const Activations& x,
-                      std::int64_t m, float* out, std::int64_t ld, std::byte* scratch) {
-    w.kernel->run({.w = &w.w,
-                   .index = head,
-                   .strip_begin = strip,
-                   .strip_end = std::min(strip + kPanelStrips, strip_end),
-                   .x = &x,
-                   .m = m,
-                   .out = out,
-                   .ld = ld,
-                   .scratch = scratch});
-  }
-
   void begin(const RunContext& c, const Group& g, const Shared& shared, const Own& own) const {
     const std::int64_t n = c.step->rows(), items = ceil_div(n, kCacheRows);
     std::int64_t item = c.take(1);

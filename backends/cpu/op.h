@@ -59,6 +59,20 @@ constexpr std::int64_t width_of(std::int64_t rows, std::int64_t begin, std::int6
   return (end * kStrip < rows ? end * kStrip : rows) - begin * kStrip;
 }
 
+// out (m, ld) = one panel, from `strip` on and not past strip_end, of the matrix of a head times m rows of x.
+inline void project(const Matrix& w, std::int64_t head, std::int64_t strip, std::int64_t strip_end, const Activations& x,
+                    std::int64_t m, float* out, std::int64_t ld, std::byte* scratch) {
+  w.kernel->run({.w = &w.w,
+                 .index = head,
+                 .strip_begin = strip,
+                 .strip_end = strip + kPanelStrips < strip_end ? strip + kPanelStrips : strip_end,
+                 .x = &x,
+                 .m = m,
+                 .out = out,
+                 .ld = ld,
+                 .scratch = scratch});
+}
+
 // An op whose scratch for n rows is shared_bytes(n) for all workers and own_bytes(n) for each. Up to few() rows and past them
 // both may only grow with n.
 class CpuOp : public PreparedOp {

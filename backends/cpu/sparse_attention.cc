@@ -155,19 +155,6 @@ class PreparedSparseAttention final : public PreparedOp {
     kernels_->cache(x, width(), block + position % kBlock * block_width_ * (half ? 2 : 4), 1, half);
   }
 
-  static void project(const Matrix& w, std::int64_t head, std::int64_t strip, std::int64_t strip_end, const Activations& x,
-                      std::int64_t m, float* out, std::int64_t ld, std::byte* scratch) {
-    w.kernel->run({.w = &w.w,
-                   .index = head,
-                   .strip_begin = strip,
-                   .strip_end = std::min(strip + kPanelStrips, strip_end),
-                   .x = &x,
-                   .m = m,
-                   .out = out,
-                   .ld = ld,
-                   .scratch = scratch});
-  }
-
   // qa of one head, some strips, all rows of the group. The phase's items from `before` on are these; `taken` is the next one.
   void absorb(const RunContext& c, const Group& g, std::int64_t taken, std::int64_t before, const Shared& shared,
               const Own& own) const {

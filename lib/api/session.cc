@@ -97,12 +97,15 @@ struct Session::Impl {
     logits_valid = false;
     session::Engine::Item it = item();
     it.draft_sink = draft_rows(options);
-    std::function<bool(std::uint64_t, std::uint64_t)> progress;
-    if (options.progress) progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::prefill, done, total); };
-    engine->advance(*lane, {&it, 1}, compute.chunk, options.cancel, progress);
+    engine->advance(*lane, {&it, 1}, compute.chunk, options.cancel, prefill_progress(options));
     logits_valid = true;
   }
 
+  // AppendOptions::progress as the engine calls it.
+  static std::function<bool(std::uint64_t, std::uint64_t)> prefill_progress(const AppendOptions& options) {
+    if (!options.progress) return {};
+    return [&options](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::prefill, done, total); };
+  }
   // AppendOptions::draft_sink as the engine calls it.
   std::function<void(std::int64_t, std::span<const float>, std::int64_t)> draft_rows(const AppendOptions& options) const {
     if (!options.draft_sink) return {};
@@ -276,9 +279,7 @@ void Session::append(std::span<const Token> tokens, const RowSink& sink, const A
       keep(position, row, stride);
       if (position >= first) sink(position - first, row.first(static_cast<std::size_t>(vocab)));
     };
-    std::function<bool(std::uint64_t, std::uint64_t)> progress;
-    if (options.progress) progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::prefill, done, total); };
-    impl_->engine->advance(*impl_->lane, {&it, 1}, impl_->compute.chunk, options.cancel, progress);
+    impl_->engine->advance(*impl_->lane, {&it, 1}, impl_->compute.chunk, options.cancel, Impl::prefill_progress(options));
     impl_->logits_valid = true;
   } catch (...) {
     impl_->truncate(std::max(first, impl_->timeline.cached()));
