@@ -19,7 +19,7 @@ std::unique_ptr<PreparedOp> prepare_mla_attention(const MlaAttention& op, const 
 // MlaAttention over selected keys; prepare_mla_attention calls it.
 std::unique_ptr<PreparedOp> prepare_sparse_attention(const MlaAttention& op, const PrepareContext& context,
                                                      const KernelTable& kernels, Isa isa);
-std::unique_ptr<PreparedOp> prepare_sparse_index(const SparseIndex& op, const PrepareContext& context,
-                                                 const KernelTable& kernels, Isa isa);
+std::unique_ptr<PreparedOp> prepare_sparse_index(const SparseIndex& op, const PrepareContext& context, const KernelTable& kernels,
+                                                 Isa isa);
 
 }  // namespace dsv31::inline v1::cpu

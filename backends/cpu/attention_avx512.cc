@@ -14,7 +14,7 @@ const AttentionKernels attention_avx512{.chunk = avx512::chunk,
                                         .turn_block = avx512::turn_block,
                                         .widen_block = avx512::widen_block,
                                         .product = avx512::block_product,
-                                         .index = avx512::index,
-                                         .layer_norm = avx512::layer_norm};
+                                        .index = avx512::index,
+                                        .layer_norm = avx512::layer_norm};
 
 }  // namespace dsv31::inline v1::cpu

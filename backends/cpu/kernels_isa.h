@@ -136,6 +136,7 @@ void sigmoid_row(std::int64_t n, float* x) {
 }  // namespace
 
 extern const RowKernels kRowKernels;
-const RowKernels kRowKernels = {rms_norm, quantize, remainder, gated, add_rows, add_scaled, scale_row, soft_cap, softmax, sigmoid_row};
+const RowKernels kRowKernels = {rms_norm,   quantize,  remainder, gated,   add_rows,
+                                add_scaled, scale_row, soft_cap,  softmax, sigmoid_row};
 
 }  // namespace dsv31::inline v1::cpu::DSV31_ISA

@@ -55,7 +55,7 @@ struct BlockRun {
   }
   template <int s>
   DSV31_LANES I16 mult() const {
-    return g.template mult<t*(32 / G::kSub) + s>();
+    return g.template mult<t * (32 / G::kSub) + s>();
   }
 };
 

@@ -16,9 +16,9 @@ class CacheSlot {
   }  // K (num_key_value_heads, head_dim, kBlock)
   double value(std::int64_t head, std::int64_t d) const {
     return load(value_at(head, d));
-  }                                                                                // V (num_key_value_heads, kBlock, head_dim)
+  }  // V (num_key_value_heads, kBlock, head_dim)
   double latent(std::int64_t d) const { return load(slot_ * desc_->latent + d); }  // (kBlock, latent)
-  double index_key(std::int64_t d) const { return load(index_key_at(d)); }  // behind the latents, (indexer, kBlock)
+  double index_key(std::int64_t d) const { return load(index_key_at(d)); }         // behind the latents, (indexer, kBlock)
   void set_key(std::int64_t head, std::int64_t d, float x) const { store(key_at(head, d), x); }
   void set_value(std::int64_t head, std::int64_t d, float x) const { store(value_at(head, d), x); }
   void set_latent(std::int64_t d, float x) const { store(slot_ * desc_->latent + d, x); }

@@ -21,13 +21,15 @@ double median(std::vector<double> v) {
 // Ids without meaning but spread over the vocabulary; the peers are fed the same.
 std::vector<dsv31::Token> tokens(long n, long salt, long vocab) {
   std::vector<dsv31::Token> out;
-  for (long i = 0; i < n; ++i) out.push_back(static_cast<dsv31::Token>((i * 7919 + salt * 104729) % std::max(1L, vocab - 300) + std::min(100L, vocab - 1)));
+  for (long i = 0; i < n; ++i)
+    out.push_back(static_cast<dsv31::Token>((i * 7919 + salt * 104729) % std::max(1L, vocab - 300) + std::min(100L, vocab - 1)));
   return out;
 }
 
 // Bytes a second that `threads` threads read together, the best of three passes over a buffer far larger than the caches.
 double read_bandwidth(int threads) {
-  const std::size_t words = (std::size_t{256} << 20) / sizeof(std::uint64_t) / static_cast<std::size_t>(threads) * static_cast<std::size_t>(threads);
+  const std::size_t words =
+      (std::size_t{256} << 20) / sizeof(std::uint64_t) / static_cast<std::size_t>(threads) * static_cast<std::size_t>(threads);
   std::vector<std::uint64_t> buffer(words, 1);
   double best = 0;
   for (int pass = 0; pass < 3; ++pass) {
@@ -100,14 +102,18 @@ void add_bench(CLI::App& app, std::function<void()>& action) {
       const double bytes = static_cast<double>(info.active_bytes) + kv;
       const double prefill = median(prefill_tps), tps = median(decode_tps), share = bytes * tps / bandwidth;
       if (a->json)
-        std::printf("{\"prefill_tps\": %s, \"decode_tps\": %s, \"threads\": %d, \"isa\": %s, \"bytes_per_token\": %s, \"read_bandwidth\": %s, "
-                    "\"bandwidth_share\": %s, \"logits_hash\": \"%s\"}\n",
-                    number(prefill).c_str(), number(tps).c_str(), threads, json_string(model.runtime().isa()).c_str(), number(bytes).c_str(),
-                    number(bandwidth).c_str(), number(share).c_str(), hash.c_str());
+        std::printf(
+            "{\"prefill_tps\": %s, \"decode_tps\": %s, \"threads\": %d, \"isa\": %s, \"bytes_per_token\": %s, "
+            "\"read_bandwidth\": %s, "
+            "\"bandwidth_share\": %s, \"logits_hash\": \"%s\"}\n",
+            number(prefill).c_str(), number(tps).c_str(), threads, json_string(model.runtime().isa()).c_str(),
+            number(bytes).c_str(), number(bandwidth).c_str(), number(share).c_str(), hash.c_str());
       else
-        std::printf("prefill  %8.1f tokens/s (%ld tokens after %ld)\ndecode   %8.1f tokens/s (%.1f MB a token, %.0f %% of the %.1f GB/s that %d threads read)\n"
-                    "logits   %s\n",
-                    prefill, a->prompt, a->depth, tps, bytes / 1e6, 100 * share, bandwidth / 1e9, threads, hash.c_str());
+        std::printf(
+            "prefill  %8.1f tokens/s (%ld tokens after %ld)\ndecode   %8.1f tokens/s (%.1f MB a token, %.0f %% of the %.1f GB/s "
+            "that %d threads read)\n"
+            "logits   %s\n",
+            prefill, a->prompt, a->depth, tps, bytes / 1e6, 100 * share, bandwidth / 1e9, threads, hash.c_str());
     };
   });
 }

@@ -30,16 +30,21 @@ dsv31::RuntimeOptions ModelArgs::runtime() const {
   o.isa = isa;
   o.backend = backend;
   o.strict = strict;
-  o.log = [](dsv31::LogLevel, std::string_view record) { std::fprintf(stderr, "dsv31: %.*s\n", static_cast<int>(record.size()), record.data()); };
+  o.log = [](dsv31::LogLevel, std::string_view record) {
+    std::fprintf(stderr, "dsv31: %.*s\n", static_cast<int>(record.size()), record.data());
+  };
   return o;
 }
 
-dsv31::ComputeOptions ModelArgs::compute() const { return {.exact = exact, .relaxed = relaxed, .chunk = chunk, .context = context}; }
+dsv31::ComputeOptions ModelArgs::compute() const {
+  return {.exact = exact, .relaxed = relaxed, .chunk = chunk, .context = context};
+}
 
 dsv31::Progress progress_bar(std::string_view label) {
   if (!isatty(STDERR_FILENO)) return {};
   using Clock = std::chrono::steady_clock;
-  return [label = std::string(label), last = Clock::now(), shown = false](dsv31::Stage, std::uint64_t done, std::uint64_t total) mutable {
+  return [label = std::string(label), last = Clock::now(), shown = false](dsv31::Stage, std::uint64_t done,
+                                                                          std::uint64_t total) mutable {
     auto now = Clock::now();
     bool end = done >= total;
     if (now - last < std::chrono::milliseconds(100) && !(end && shown)) return true;
@@ -49,8 +54,8 @@ dsv31::Progress progress_bar(std::string_view label) {
       std::fprintf(stderr, "\r\033[K");
     } else {
       int filled = total > 0 ? static_cast<int>(40.0 * static_cast<double>(done) / static_cast<double>(total)) : 0;
-      std::fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", label.c_str(), filled, "########################################", 40 - filled, "",
-                   total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 0.0);
+      std::fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", label.c_str(), filled, "########################################",
+                   40 - filled, "", total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 0.0);
     }
     std::fflush(stderr);
     return true;
@@ -113,7 +118,8 @@ std::vector<dsv31::Token> parse_tokens(const std::string& list) {
     dsv31::Token t = 0;
     auto [next, error] = std::from_chars(p, end, t);
     if (error != std::errc{} || (next != end && *next != ','))
-      throw UsageError{"--tokens: got something that is no id at byte " + std::to_string(p - list.data()) + ", expected ids like 1,2,3"};
+      throw UsageError{"--tokens: got something that is no id at byte " + std::to_string(p - list.data()) +
+                       ", expected ids like 1,2,3"};
     out.push_back(t);
     p = next == end ? end : next + 1;
     if (next != end && p == end) throw UsageError{"--tokens: got a comma at the end, expected an id after it"};

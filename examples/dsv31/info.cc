@@ -30,13 +30,16 @@ void print_json(const dsv31::Model& model, const dsv31::ComputeOptions& compute,
   field("packed_bytes", i.packed_bytes);
   field("active_bytes", i.active_bytes);
   field("cache_bytes_per_token", i.cache_bytes_per_token);
-  std::printf("\"memory\": {\"weights\": %llu, \"cache\": %llu, \"scratch\": %llu, \"total\": %llu}, \"isa\": %s, \"threads\": %d, \"tensors\": [",
-              static_cast<unsigned long long>(m.weights), static_cast<unsigned long long>(m.cache), static_cast<unsigned long long>(m.scratch),
-              static_cast<unsigned long long>(m.total), json_string(model.runtime().isa()).c_str(), model.runtime().threads());
+  std::printf(
+      "\"memory\": {\"weights\": %llu, \"cache\": %llu, \"scratch\": %llu, \"total\": %llu}, \"isa\": %s, \"threads\": %d, "
+      "\"tensors\": [",
+      static_cast<unsigned long long>(m.weights), static_cast<unsigned long long>(m.cache),
+      static_cast<unsigned long long>(m.scratch), static_cast<unsigned long long>(m.total),
+      json_string(model.runtime().isa()).c_str(), model.runtime().threads());
   const char* comma = "";
   for (auto& t : i.tensors) {
-    std::printf("%s{\"name\": %s, \"type\": %s, \"shape\": [%s], \"bytes\": %llu}", comma, json_string(t.name).c_str(), json_string(t.type).c_str(),
-                shape_text(t.shape, ", ").c_str(), static_cast<unsigned long long>(t.bytes));
+    std::printf("%s{\"name\": %s, \"type\": %s, \"shape\": [%s], \"bytes\": %llu}", comma, json_string(t.name).c_str(),
+                json_string(t.type).c_str(), shape_text(t.shape, ", ").c_str(), static_cast<unsigned long long>(t.bytes));
     comma = ", ";
   }
   std::printf("], \"extra_tensors\": [");
@@ -56,8 +59,9 @@ void print_json(const dsv31::Model& model, const dsv31::ComputeOptions& compute,
     std::printf(", \"plan\": [");
     comma = "";
     for (auto& r : model.execution_plan(compute)) {
-      std::printf("%s{\"op\": %s, \"layer\": %d, \"backend\": %s, \"kernel\": %s, \"bytes\": %llu}", comma, json_string(r.op).c_str(), r.layer,
-                  json_string(r.backend).c_str(), json_string(r.kernel).c_str(), static_cast<unsigned long long>(r.bytes));
+      std::printf("%s{\"op\": %s, \"layer\": %d, \"backend\": %s, \"kernel\": %s, \"bytes\": %llu}", comma,
+                  json_string(r.op).c_str(), r.layer, json_string(r.backend).c_str(), json_string(r.kernel).c_str(),
+                  static_cast<unsigned long long>(r.bytes));
       comma = ", ";
     }
     std::printf("]");
@@ -69,23 +73,26 @@ void print_text(const dsv31::Model& model, const dsv31::ComputeOptions& compute,
   const dsv31::ModelInfo& i = model.info();
   dsv31::MemoryPlan m = model.memory(compute);
   std::printf("%s%s%s%s\n", i.architecture.c_str(), i.name.empty() ? "" : " (", i.name.c_str(), i.name.empty() ? "" : ")");
-  std::printf("%.1f M parameters, %lld layers, hidden %lld, vocabulary %lld, context %lld\n", static_cast<double>(i.parameters) / 1e6,
-              static_cast<long long>(i.num_hidden_layers), static_cast<long long>(i.hidden_size), static_cast<long long>(i.vocab_size),
+  std::printf("%.1f M parameters, %lld layers, hidden %lld, vocabulary %lld, context %lld\n",
+              static_cast<double>(i.parameters) / 1e6, static_cast<long long>(i.num_hidden_layers),
+              static_cast<long long>(i.hidden_size), static_cast<long long>(i.vocab_size),
               static_cast<long long>(i.context_length));
   if (i.n_routed_experts > 0)
-    std::printf("%lld experts, %lld a token\n", static_cast<long long>(i.n_routed_experts), static_cast<long long>(i.num_experts_per_tok));
-  std::printf("weights %.1f MB in the files, %.1f MB packed, %.1f MB a token; cache %llu bytes a token\n", static_cast<double>(i.weight_bytes) / 1e6,
-              static_cast<double>(i.packed_bytes) / 1e6, static_cast<double>(i.active_bytes) / 1e6, static_cast<unsigned long long>(i.cache_bytes_per_token));
-  std::printf("memory: weights %.1f + cache %.1f + scratch %.1f = %.1f MB; %d threads, %s\n", static_cast<double>(m.weights) / 1e6,
-              static_cast<double>(m.cache) / 1e6, static_cast<double>(m.scratch) / 1e6, static_cast<double>(m.total) / 1e6, model.runtime().threads(),
-              model.runtime().isa().c_str());
+    std::printf("%lld experts, %lld a token\n", static_cast<long long>(i.n_routed_experts),
+                static_cast<long long>(i.num_experts_per_tok));
+  std::printf("weights %.1f MB in the files, %.1f MB packed, %.1f MB a token; cache %llu bytes a token\n",
+              static_cast<double>(i.weight_bytes) / 1e6, static_cast<double>(i.packed_bytes) / 1e6,
+              static_cast<double>(i.active_bytes) / 1e6, static_cast<unsigned long long>(i.cache_bytes_per_token));
+  std::printf("memory: weights %.1f + cache %.1f + scratch %.1f = %.1f MB; %d threads, %s\n",
+              static_cast<double>(m.weights) / 1e6, static_cast<double>(m.cache) / 1e6, static_cast<double>(m.scratch) / 1e6,
+              static_cast<double>(m.total) / 1e6, model.runtime().threads(), model.runtime().isa().c_str());
   for (auto& name : i.extra_tensors) std::printf("not used: %s\n", name.c_str());
   for (auto& w : i.warnings) std::printf("warning: %s\n", w.c_str());
   if (!plan) return;
   std::printf("%5s  %-14s %-10s %12s  %s\n", "layer", "op", "backend", "bytes", "kernel");
   for (auto& r : model.execution_plan(compute))
-    std::printf("%5s  %-14s %-10s %12llu  %s\n", r.layer < 0 ? "" : std::to_string(r.layer).c_str(), r.op.c_str(), r.backend.c_str(),
-                static_cast<unsigned long long>(r.bytes), r.kernel.c_str());
+    std::printf("%5s  %-14s %-10s %12llu  %s\n", r.layer < 0 ? "" : std::to_string(r.layer).c_str(), r.op.c_str(),
+                r.backend.c_str(), static_cast<unsigned long long>(r.bytes), r.kernel.c_str());
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ void add_logits(CLI::App& app, std::function<void()>& action) {
       dsv31::Session session(model, a->model.compute());
       std::vector<float> rows;
       if (a->mtp) {
-        session.append(ids, {.draft_sink = [&](std::int64_t, std::span<const float> row) { rows.insert(rows.end(), row.begin(), row.end()); }});
+        session.append(ids, {.draft_sink = [&](std::int64_t, std::span<const float> row) {
+                         rows.insert(rows.end(), row.begin(), row.end());
+                       }});
         if (rows.empty()) throw UsageError{"--mtp needs at least two tokens"};
       } else if (a->all) {
         session.append(ids, [&](std::int64_t, std::span<const float> row) { rows.insert(rows.end(), row.begin(), row.end()); });

@@ -7,12 +7,13 @@
 int main(int argc, char** argv) {
   CLI::App app{"Runs DeepSeek-V3.1-class and small language models.", "dsv31"};
   app.set_version_flag("--version", [] {
-    return std::to_string(DSV31_VERSION_MAJOR) + "." + std::to_string(DSV31_VERSION_MINOR) + "." + std::to_string(DSV31_VERSION_PATCH);
+    return std::to_string(DSV31_VERSION_MAJOR) + "." + std::to_string(DSV31_VERSION_MINOR) + "." +
+           std::to_string(DSV31_VERSION_PATCH);
   });
   app.require_subcommand(1);
   std::function<void()> action;
-  for (auto add : {cli::add_run, cli::add_chat, cli::add_logits, cli::add_tokenize, cli::add_detokenize, cli::add_template, cli::add_perplexity,
-                   cli::add_bench, cli::add_info})
+  for (auto add : {cli::add_run, cli::add_chat, cli::add_logits, cli::add_tokenize, cli::add_detokenize, cli::add_template,
+                   cli::add_perplexity, cli::add_bench, cli::add_info})
     add(app, action);
   try {
     app.parse(argc, argv);

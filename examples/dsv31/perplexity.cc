@@ -17,7 +17,9 @@ void log_softmax(std::span<const float> logits, std::vector<double>& out) {
   for (double& v : out) v -= std::log(sum);
 }
 
-std::size_t argmax(const std::vector<double>& v) { return static_cast<std::size_t>(std::max_element(v.begin(), v.end()) - v.begin()); }
+std::size_t argmax(const std::vector<double>& v) {
+  return static_cast<std::size_t>(std::max_element(v.begin(), v.end()) - v.begin());
+}
 
 struct Statistics {
   double nll = 0;
@@ -42,7 +44,8 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
   sub->add_option("-f,--file", a->file, "The text; -: stdin")->required();
   sub->add_option("--ctx", a->ctx, "Tokens of a window; windows do not overlap")->check(CLI::Range(2L, 1L << 24));
   sub->add_option("--limit", a->limit, "Use only the first tokens of the text");
-  sub->add_flag("--against-exact", a->against_exact, "Also the Kullback-Leibler divergence from exact arithmetic and the agreement of the likeliest token");
+  sub->add_flag("--against-exact", a->against_exact,
+                "Also the Kullback-Leibler divergence from exact arithmetic and the agreement of the likeliest token");
   sub->add_flag("--json", a->json, "Print JSON");
   sub->callback([&action, a] {
     action = [a] {
@@ -51,7 +54,8 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
       auto ids = model.tokenizer().encode(text, {.bos = model.tokenizer().adds_bos()});
       if (a->limit >= 0 && static_cast<std::size_t>(a->limit) < ids.size()) ids.resize(static_cast<std::size_t>(a->limit));
       if (ids.size() < 2) throw UsageError{"perplexity: got a text of fewer than two tokens, expected more"};
-      const std::size_t window = std::min<std::size_t>(static_cast<std::size_t>(a->ctx), static_cast<std::size_t>(model.info().context_length));
+      const std::size_t window =
+          std::min<std::size_t>(static_cast<std::size_t>(a->ctx), static_cast<std::size_t>(model.info().context_length));
 
       Statistics s;
       std::vector<double> p, q;
@@ -63,7 +67,9 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
           dsv31::ComputeOptions exact = a->model.compute();
           exact.exact = true;
           dsv31::Session session(model, exact);
-          session.append(tokens, [&](std::int64_t, std::span<const float> row) { reference.insert(reference.end(), row.begin(), row.end()); });
+          session.append(tokens, [&](std::int64_t, std::span<const float> row) {
+            reference.insert(reference.end(), row.begin(), row.end());
+          });
         }
         dsv31::Session session(model, a->model.compute());
         session.append(tokens, [&](std::int64_t i, std::span<const float> row) {
@@ -90,11 +96,12 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
         double p99 = s.divergence[std::min(s.divergence.size() - 1, static_cast<std::size_t>(0.99 * n))];
         double top1 = static_cast<double>(s.same_top) / n;
         extra = a->json ? ", \"kld_mean\": " + number(mean) + ", \"kld_p99\": " + number(p99) + ", \"top1\": " + number(top1)
-                        : "\nKL divergence from exact: mean " + number(mean) + ", 99 % " + number(p99) + "\nsame likeliest token: " + number(100 * top1) + " %";
+                        : "\nKL divergence from exact: mean " + number(mean) + ", 99 % " + number(p99) +
+                              "\nsame likeliest token: " + number(100 * top1) + " %";
       }
       if (a->json)
-        std::printf("{\"tokens\": %zu, \"scored\": %ld, \"nll\": %s, \"perplexity\": %s%s}\n", ids.size(), s.scored, number(nll).c_str(),
-                    number(ppl).c_str(), extra.c_str());
+        std::printf("{\"tokens\": %zu, \"scored\": %ld, \"nll\": %s, \"perplexity\": %s%s}\n", ids.size(), s.scored,
+                    number(nll).c_str(), number(ppl).c_str(), extra.c_str());
       else
         std::printf("perplexity %s over %ld tokens%s\n", number(ppl).c_str(), s.scored, extra.c_str());
     };

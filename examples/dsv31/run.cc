@@ -24,7 +24,8 @@ void add_run(CLI::App& app, std::function<void()>& action) {
   auto* file = sub->add_option("-f,--file", a->prompt_file, "A file that holds the prompt; -: stdin");
   prompt->excludes(file);
   sub->add_option("-n,--tokens", a->n, "Tokens at most; -1: until the model stops")->check(CLI::Range(-1L, 1L << 30));
-  sub->add_option("-c,--context", a->model.context, "Tokens the session can hold; 0: the model's")->check(CLI::Range(0L, 1L << 28));
+  sub->add_option("-c,--context", a->model.context, "Tokens the session can hold; 0: the model's")
+      ->check(CLI::Range(0L, 1L << 28));
   sub->add_option("--stop", a->stop, "Stop before this text");
   sub->add_flag("--special", a->special, "Special tokens in the prompt count as such, and are printed");
   sub->callback([&action, a, prompt, file] {
@@ -33,7 +34,8 @@ void add_run(CLI::App& app, std::function<void()>& action) {
       std::string text = a->prompt_file.empty() ? a->prompt : read_text(a->prompt_file);
       dsv31::Model model = open_model(a->model);
       const dsv31::Tokenizer& tokenizer = model.tokenizer();
-      auto ids = tokenizer.encode(text, {.special = a->special ? dsv31::Special::all : dsv31::Special::user_defined, .bos = tokenizer.adds_bos()});
+      auto ids = tokenizer.encode(
+          text, {.special = a->special ? dsv31::Special::all : dsv31::Special::user_defined, .bos = tokenizer.adds_bos()});
       if (ids.empty()) throw UsageError{"run: got an empty prompt, expected at least one token"};
       dsv31::Session session(model, a->model.compute());
       session.append(ids, {.progress = progress_bar("reading the prompt")});

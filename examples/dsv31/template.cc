@@ -24,7 +24,8 @@ void add_template(CLI::App& app, std::function<void()>& action) {
   sub->add_flag("--no-generation-prompt", a->no_generation_prompt, "End after the last message");
   sub->callback([&action, a] {
     action = [a] {
-      if (a->model.path.empty() && a->file.empty()) throw UsageError{"template: got no template, expected -m MODEL or --template FILE"};
+      if (a->model.path.empty() && a->file.empty())
+        throw UsageError{"template: got no template, expected -m MODEL or --template FILE"};
       dsv31::ChatOptions o;
       o.add_generation_prompt = !a->no_generation_prompt;
       if (!a->tools.empty()) o.tools = read_text(a->tools);

@@ -33,7 +33,8 @@ void add_tokenize(CLI::App& app, std::function<void()>& action) {
   sub->callback([&action, a] {
     action = [a] {
       auto tokenizer = open_tokenizer(*a);
-      auto ids = tokenizer.encode(read_text("-"), {.special = a->special ? dsv31::Special::all : dsv31::Special::user_defined, .bos = a->bos});
+      auto ids = tokenizer.encode(read_text("-"),
+                                  {.special = a->special ? dsv31::Special::all : dsv31::Special::user_defined, .bos = a->bos});
       std::fputc('[', stdout);
       for (std::size_t i = 0; i < ids.size(); ++i) std::printf("%s%d", i ? ", " : "", ids[i]);
       std::fputs("]\n", stdout);

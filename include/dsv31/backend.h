@@ -1,10 +1,10 @@
 // What a backend is: it says which ops it can run, packs the weights it wants, and prepares each op for running.
 // For authors of backends; not a stable ABI.
 //
-// A prepared op is a sequence of phases. In a phase every worker calls run(phase, context) once, none waits for another inside it,
-// and all that was written before a phase ended is visible in the next. Workers divide the work of a phase by themselves: by
-// their number, or by taking items from the phase's cursor. Nothing is allocated while running. What comes out must not depend on the
-// number of workers, on the other rows of the step, or on how a prompt was cut into steps (design: canonical arithmetic).
+// A prepared op is a sequence of phases. In a phase every worker calls run(phase, context) once, none waits for another inside
+// it, and all that was written before a phase ended is visible in the next. Workers divide the work of a phase by themselves: by
+// their number, or by taking items from the phase's cursor. Nothing is allocated while running. What comes out must not depend on
+// the number of workers, on the other rows of the step, or on how a prompt was cut into steps (design: canonical arithmetic).
 #pragma once
 
 #include <atomic>
@@ -50,18 +50,18 @@ struct CacheView {
 // The rows [first_row, first_row + rows) of a step belong to one sequence, at positions position, position + 1, ...
 struct SequenceRows {
   std::int64_t first_row = 0, rows = 0, position = 0;
-  // Block id of each run of kBlock positions, from position 0 on; at least (position + rows + kBlock - 1) / kBlock entries. Layers
-  // with a window use the second table, whose entries behind the window may be -1.
+  // Block id of each run of kBlock positions, from position 0 on; at least (position + rows + kBlock - 1) / kBlock entries.
+  // Layers with a window use the second table, whose entries behind the window may be -1.
   const std::int32_t* blocks = nullptr;
   const std::int32_t* window_blocks = nullptr;
 };
 
 struct Step {
-  std::span<const std::int32_t> tokens;          // (n)
-  std::span<const std::int32_t> positions;       // (n)
-  std::span<const std::int32_t> sequence_of_row; // (n), index into sequences
+  std::span<const std::int32_t> tokens;           // (n)
+  std::span<const std::int32_t> positions;        // (n)
+  std::span<const std::int32_t> sequence_of_row;  // (n), index into sequences
   std::span<const SequenceRows> sequences;
-  std::span<const std::int32_t> logit_rows;      // (n_logits), ascending
+  std::span<const std::int32_t> logit_rows;  // (n_logits), ascending
   CacheView cache;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
@@ -73,8 +73,8 @@ struct RunContext {
   std::byte* scratch = nullptr;    // scratch_bytes() of the op, shared by its workers, 64-byte aligned
   int worker = 0, workers = 1;
   std::atomic<std::int64_t>* cursor = nullptr;  // zero when the phase starts, shared by its workers
-  std::atomic<bool>* stop = nullptr;               // set: leave at the next work item; the step's results are dropped
-  const std::atomic<bool>* cancel = nullptr;       // the caller's wish to stop, or null
+  std::atomic<bool>* stop = nullptr;            // set: leave at the next work item; the step's results are dropped
+  const std::atomic<bool>* cancel = nullptr;    // the caller's wish to stop, or null
 
   // Read at every work item. Once true it stays true for the step, whatever the caller does to its token.
   bool stopped() const {
@@ -119,8 +119,8 @@ class Backend {
   // The packed layout. Backends with the same layout name share packed matrices; packing is a bijection.
   virtual std::string_view layout() const = 0;
   virtual std::size_t packed_bytes(const MatrixDesc& matrix) const = 0;  // of one matrix of the stack, a multiple of 64
-  // Rows are packed in ranges that start at a multiple of 16 and end at one or at the last row. src holds the rows' blocks, packed
-  // points to the start of the matrix. Ranges may be packed concurrently.
+  // Rows are packed in ranges that start at a multiple of 16 and end at one or at the last row. src holds the rows' blocks,
+  // packed points to the start of the matrix. Ranges may be packed concurrently.
   virtual void pack(const MatrixDesc& matrix, std::int64_t row_begin, std::int64_t row_end, const std::byte* src,
                     std::byte* packed) const = 0;
   virtual void unpack(const MatrixDesc& matrix, std::int64_t row_begin, std::int64_t row_end, const std::byte* packed,

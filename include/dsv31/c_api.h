@@ -1,9 +1,9 @@
 /* The library for C, and for hosts without exceptions or RTTI. Stable: functions are only added, structs only grow at their end.
  *
- * Every struct starts with struct_size, which the caller sets to sizeof of it. Every call that can fail returns 0 or an error code
- * (dsv31_code) and fills the caller's dsv31_error if that is not null. No exception crosses this border. Objects are released with
- * their *_free function, null allowed; a model keeps its runtime alive and a session its model.
- * Threads: as in the C++ headers. Strings are UTF-8; lengths are bytes and texts need no terminating zero. */
+ * Every struct starts with struct_size, which the caller sets to sizeof of it. Every call that can fail returns 0 or an error
+ * code (dsv31_code) and fills the caller's dsv31_error if that is not null. No exception crosses this border. Objects are
+ * released with their *_free function, null allowed; a model keeps its runtime alive and a session its model. Threads: as in the
+ * C++ headers. Strings are UTF-8; lengths are bytes and texts need no terminating zero. */
 #ifndef DSV31_C_API_H
 #define DSV31_C_API_H
 
@@ -58,13 +58,13 @@ DSV31_API void dsv31_cancel_free(dsv31_cancel* token);
 
 typedef struct dsv31_runtime_options {
   size_t struct_size;
-  int32_t threads;         /* 0: usable processors */
-  uint64_t memory_budget;  /* bytes; 0: none */
-  const char* isa;         /* null: best */
-  const char* backend;     /* null: by affinity */
+  int32_t threads;                                                           /* 0: usable processors */
+  uint64_t memory_budget;                                                    /* bytes; 0: none */
+  const char* isa;                                                           /* null: best */
+  const char* backend;                                                       /* null: by affinity */
   void (*log)(void* user, int32_t level, const char* record, size_t length); /* level 0 error .. 3 debug; may be null */
   void* log_user;
-  int32_t log_level;       /* default 1, warning */
+  int32_t log_level; /* default 1, warning */
 } dsv31_runtime_options;
 /* Fills the defaults for options->struct_size bytes. */
 DSV31_API void dsv31_runtime_options_init(dsv31_runtime_options* options);
@@ -86,8 +86,8 @@ typedef struct dsv31_model_options {
   const dsv31_cancel* cancel; /* may be null */
 } dsv31_model_options;
 DSV31_API void dsv31_model_options_init(dsv31_model_options* options);
-DSV31_API int32_t dsv31_model_open(dsv31_runtime* runtime, const char* path, const dsv31_model_options* options, dsv31_model** out,
-                                   dsv31_error* error);
+DSV31_API int32_t dsv31_model_open(dsv31_runtime* runtime, const char* path, const dsv31_model_options* options,
+                                   dsv31_model** out, dsv31_error* error);
 /* The reader is closed when the model no longer needs it, also on failure. */
 DSV31_API int32_t dsv31_model_open_reader(dsv31_runtime* runtime, const dsv31_reader* reader, const dsv31_model_options* options,
                                           dsv31_model** out, dsv31_error* error);
@@ -97,12 +97,13 @@ DSV31_API int64_t dsv31_model_context_length(const dsv31_model* model);
 
 /* Token ids of a text. Writes at most `capacity` ids and sets *count to the number there are; capacity too small is DSV31_LIMIT.
  * special: 0 none, 1 user-defined tokens match, 2 control tokens too. bos: 1 puts the beginning-of-sequence token first. */
-DSV31_API int32_t dsv31_tokenize(const dsv31_model* model, const char* text, size_t length, int32_t special, int32_t bos, int32_t* ids,
-                                 size_t capacity, size_t* count, dsv31_error* error);
+DSV31_API int32_t dsv31_tokenize(const dsv31_model* model, const char* text, size_t length, int32_t special, int32_t bos,
+                                 int32_t* ids, size_t capacity, size_t* count, dsv31_error* error);
 /* The bytes of the ids; the same convention. */
 DSV31_API int32_t dsv31_detokenize(const dsv31_model* model, const int32_t* ids, size_t count, char* text, size_t capacity,
                                    size_t* length, dsv31_error* error);
-/* The prompt of a conversation as token ids. messages_json: array in OpenAI's form. thinking: 1, 0, or -1 for the template's default. */
+/* The prompt of a conversation as token ids. messages_json: array in OpenAI's form. thinking: 1, 0, or -1 for the template's
+ * default. */
 DSV31_API int32_t dsv31_chat_prompt(const dsv31_model* model, const char* messages_json, int32_t thinking, int32_t* ids,
                                     size_t capacity, size_t* count, dsv31_error* error);
 

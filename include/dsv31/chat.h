@@ -1,7 +1,7 @@
 // Chat templates: messages in, prompt out, rendered by an own interpreter of the Jinja subset that models ship.
 //
-// A ChatTemplate is immutable; render may be called from any thread. A template is untrusted: its depth, steps, output and time are
-// limited (Code::limit, Code::timeout), and it sees nothing but the values passed to it.
+// A ChatTemplate is immutable; render may be called from any thread. A template is untrusted: its depth, steps, output and time
+// are limited (Code::limit, Code::timeout), and it sees nothing but the values passed to it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ToolCall {
 };
 
 struct Message {
-  std::string role{};    // "system", "user", "assistant", "tool", or whatever the template knows
+  std::string role{};  // "system", "user", "assistant", "tool", or whatever the template knows
   std::string content{};
   std::string reasoning{};  // reasoning_content of an assistant message; empty: absent
   std::vector<ToolCall> tool_calls{};
@@ -34,25 +34,27 @@ struct Message {
 struct ChatOptions {
   bool add_generation_prompt = true;
   std::optional<bool> thinking{};  // sets both `thinking` and `enable_thinking`, the names that templates use
-  std::string tools{};            // JSON array of tools in OpenAI's form; empty: none
-  std::string kwargs{};           // JSON object of further template variables; reserved names are refused (argument)
-  std::int64_t now = 0;          // seconds since 1970 UTC for strftime_now; 0: the system clock
+  std::string tools{};             // JSON array of tools in OpenAI's form; empty: none
+  std::string kwargs{};            // JSON object of further template variables; reserved names are refused (argument)
+  std::int64_t now = 0;            // seconds since 1970 UTC for strftime_now; 0: the system clock
 };
 
 struct ChatLimits {
-  int depth = 128;                      // nesting of blocks, expressions and calls
-  std::int64_t fuel = 20'000'000;       // evaluation steps
+  int depth = 128;                 // nesting of blocks, expressions and calls
+  std::int64_t fuel = 20'000'000;  // evaluation steps
   std::size_t output_bytes = 64u << 20;
   int milliseconds = 5'000;
 };
 
 class DSV31_API ChatTemplate {
  public:
-  // `source` is Jinja text; bos and eos are the texts of those tokens. Throws format (line:column) or unsupported (the construct).
+  // `source` is Jinja text; bos and eos are the texts of those tokens. Throws format (line:column) or unsupported (the
+  // construct).
   static ChatTemplate parse(std::string_view source, std::string bos_token, std::string eos_token, ChatLimits limits = {});
 
   PromptText render(const std::vector<Message>& messages, const ChatOptions& options = {}) const;
-  // messages as JSON text: an array in OpenAI's form, passed to the template as it stands. A template's raise_exception is argument.
+  // messages as JSON text: an array in OpenAI's form, passed to the template as it stands. A template's raise_exception is
+  // argument.
   PromptText render_json(std::string_view messages, const ChatOptions& options = {}) const;
 
   const std::string& source() const noexcept;

@@ -32,7 +32,8 @@ DSV31_API std::string_view to_string(Code code) noexcept;
 
 class DSV31_API Error : public std::exception {
  public:
-  // `where` is the surface that failed ("gguf", "session.append"); `what` continues it. Longer texts are cut at a character border.
+  // `where` is the surface that failed ("gguf", "session.append"); `what` continues it. Longer texts are cut at a character
+  // border.
   Error(Code code, std::string_view where, std::string_view what) noexcept;
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;

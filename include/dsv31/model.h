@@ -1,4 +1,5 @@
-// A model: weights, tokenizer and chat template, opened once, immutable from then on and shared by any number of sessions and threads.
+// A model: weights, tokenizer and chat template, opened once, immutable from then on and shared by any number of sessions and
+// threads.
 //
 // Model is a handle; the weights live until the last handle and the last session are gone. Opening reads every byte it needs and
 // closes its files. All members may be called from any thread.
@@ -20,19 +21,19 @@
 namespace dsv31::inline v1 {
 
 struct ModelOptions {
-  Progress progress{};                   // read_metadata, then read_weights
+  Progress progress{};                  // read_metadata, then read_weights
   const CancelToken* cancel = nullptr;  // read while loading; cancelled leaves nothing behind
-  // Load the layer that drafts (multi-token prediction), where the files have one: GenerateOptions::draft can use it then, and every
-  // session keeps its cache, which costs a layer more in memory and time.
+  // Load the layer that drafts (multi-token prediction), where the files have one: GenerateOptions::draft can use it then, and
+  // every session keeps its cache, which costs a layer more in memory and time.
   bool mtp = false;
 };
 
 // How a session computes. The weights are the same for all of them.
 struct ComputeOptions {
-  bool exact = false;    // float32 activations, cache and accumulators, weights at their exact values
-  bool relaxed = false;  // allow results that depend on the shape of a step within rounding, where that is faster
-  std::int64_t chunk = 512;     // tokens of a prompt computed in one step, 1 .. 4096
-  std::int64_t context = 0;     // tokens a session can hold; 0: the model's context length
+  bool exact = false;        // float32 activations, cache and accumulators, weights at their exact values
+  bool relaxed = false;      // allow results that depend on the shape of a step within rounding, where that is faster
+  std::int64_t chunk = 512;  // tokens of a prompt computed in one step, 1 .. 4096
+  std::int64_t context = 0;  // tokens a session can hold; 0: the model's context length
 };
 
 struct TensorSummary {
@@ -48,12 +49,12 @@ struct ModelInfo {
   std::int64_t context_length = 0;
   std::int64_t n_routed_experts = 0, num_experts_per_tok = 0;
   std::uint64_t parameters = 0;
-  std::uint64_t weight_bytes = 0;         // in the files
-  std::uint64_t packed_bytes = 0;         // in memory
-  std::uint64_t active_bytes = 0;         // of the weights that one token touches, as in the files
+  std::uint64_t weight_bytes = 0;           // in the files
+  std::uint64_t packed_bytes = 0;           // in memory
+  std::uint64_t active_bytes = 0;           // of the weights that one token touches, as in the files
   std::uint64_t cache_bytes_per_token = 0;  // in f16
-  std::vector<TensorSummary> tensors;     // used by the model
-  std::vector<std::string> extra_tensors; // in the files, not used
+  std::vector<TensorSummary> tensors;       // used by the model
+  std::vector<std::string> extra_tensors;   // in the files, not used
   std::vector<std::string> warnings;
 };
 

@@ -1,8 +1,9 @@
 // The ops of a model, as plain data. For authors of backends; not a stable ABI.
 //
-// A model is a list of ops in execution order over values: float32 activations of shape (rows, width), where rows are the tokens of
-// a step (all sequences of the step one after the other) or only those rows whose logits are wanted. In memory a row takes
-// row_stride(width) floats and starts at a multiple of 64 bytes; the padding may hold anything finite or not and is never read as data.
+// A model is a list of ops in execution order over values: float32 activations of shape (rows, width), where rows are the tokens
+// of a step (all sequences of the step one after the other) or only those rows whose logits are wanted. In memory a row takes
+// row_stride(width) floats and starts at a multiple of 64 bytes; the padding may hold anything finite or not and is never read as
+// data.
 //
 // What an op means is written once, as plain loops, in backends/reference. Names are those of config.json; a shape is most
 // significant first; n is the number of rows. Ids index the tables of Graph; kNone says that the optional thing is absent.
@@ -42,14 +43,14 @@ enum class Pairing : std::uint8_t { interleaved, half_split };  // (x[2i], x[2i+
 struct Embed {
   MatrixId weight = kNone;  // (vocab_size, hidden_size)
   float scale = 1;
-  ValueId out = kNone;      // (n, hidden_size)
+  ValueId out = kNone;  // (n, hidden_size)
 };
 
 // angle[r][i] = float(position[r]) * inv_freq[i], rounded to float32; out[r] = [cos(angle) * scale | sin(angle) * scale]
 struct Angles {
   std::vector<float> inv_freq;  // (dim / 2), long-context scaling already applied
   float scale = 1;
-  ValueId out = kNone;          // (n, dim)
+  ValueId out = kNone;  // (n, dim)
 };
 
 // out_p = residual + post_norm(W_p norm(x) + bias_p) for each part p. `out` may be `residual`; only one part then.
@@ -83,14 +84,15 @@ struct RopeCache {
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, rope_dim = 0;
   Pairing pairing = Pairing::half_split;
   Norm q_norm{}, k_norm{};  // weights (head_dim)
-  ValueId angles = kNone;  // (n, rope_dim)
-  ValueId q = kNone;       // (n, num_attention_heads * head_dim)
-  ValueId k = kNone;       // (n, num_key_value_heads * head_dim)
-  ValueId v = kNone;       // (n, num_key_value_heads * head_dim)
+  ValueId angles = kNone;   // (n, rope_dim)
+  ValueId q = kNone;        // (n, num_attention_heads * head_dim)
+  ValueId k = kNone;        // (n, num_key_value_heads * head_dim)
+  ValueId v = kNone;        // (n, num_key_value_heads * head_dim)
 };
 
 // out_h = softmax(cap(scale * q_h . K_g^T)) V_g over the visible keys of the row's own sequence, g = h / (heads per kv head).
-// Visible: key position <= row position, and > row position - window where window > 0. cap(s) = softcap * tanh(s / softcap) if softcap > 0.
+// Visible: key position <= row position, and > row position - window where window > 0. cap(s) = softcap * tanh(s / softcap) if
+// softcap > 0.
 struct Attention {
   std::int32_t layer = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0;
@@ -111,19 +113,19 @@ struct MlaAttention {
   Pairing pairing = Pairing::interleaved;
   float scale = 1;
   Norm kv_norm{};            // weight (kv_lora_rank)
-  MatrixId k_b = kNone;    // (num_attention_heads, kv_lora_rank, qk_nope_head_dim): W_UK of each head, transposed
-  MatrixId v_b = kNone;    // (num_attention_heads, v_head_dim, kv_lora_rank): W_UV of each head
-  ValueId angles = kNone;  // (n, qk_rope_head_dim)
-  ValueId q = kNone;       // (n, num_attention_heads * (qk_nope_head_dim + qk_rope_head_dim)); may be overwritten
-  ValueId c = kNone;       // (n, kv_lora_rank + qk_rope_head_dim); may be overwritten
+  MatrixId k_b = kNone;      // (num_attention_heads, kv_lora_rank, qk_nope_head_dim): W_UK of each head, transposed
+  MatrixId v_b = kNone;      // (num_attention_heads, v_head_dim, kv_lora_rank): W_UV of each head
+  ValueId angles = kNone;    // (n, qk_rope_head_dim)
+  ValueId q = kNone;         // (n, num_attention_heads * (qk_nope_head_dim + qk_rope_head_dim)); may be overwritten
+  ValueId c = kNone;         // (n, kv_lora_rank + qk_rope_head_dim); may be overwritten
   ValueId selected = kNone;  // (n, index_topk), as SparseIndex wrote it; kNone: dense
-  ValueId out = kNone;     // (n, num_attention_heads * v_head_dim)
+  ValueId out = kNone;       // (n, num_attention_heads * v_head_dim)
 };
 
 // Lightning indexer (DeepSeek-V3.2-Exp, section 2.1; model-spec "sparse attention"): which keys a row of sparse attention sees.
 // k = rope(layer_norm(k)) goes to the cache of `layer`, q_h = rope(q_h); the first qk_rope_head_dim values of each turn.
-// I_t = scale * sum_h weights_h * max(q_h . k_t, 0), rounded to float32; of the visible positions the index_topk with the largest I
-// win, ties to the lowest position. layer_norm(k) = weight * (k - mean(k)) / sqrt(var(k) + eps) + bias.
+// I_t = scale * sum_h weights_h * max(q_h . k_t, 0), rounded to float32; of the visible positions the index_topk with the largest
+// I win, ties to the lowest position. layer_norm(k) = weight * (k - mean(k)) / sqrt(var(k) + eps) + bias.
 struct SparseIndex {
   std::int32_t layer = 0;
   std::int64_t index_n_heads = 0, index_head_dim = 0, index_topk = 0, qk_rope_head_dim = 0;
@@ -145,10 +147,10 @@ enum class GroupScore : std::uint8_t { none, max, top2_sum };  // none: no group
 // num_experts_per_tok largest c win, ties to the lowest index; weights = p of the winners, normalised to sum 1 if norm_topk_prob
 // (sum + 1e-20), times routed_scaling_factor. Experts come out in ascending id.
 struct Gate {
-  ValueId x = kNone;          // (n, hidden_size)
+  ValueId x = kNone;  // (n, hidden_size)
   Norm norm{};
-  MatrixId weight = kNone;    // (n_routed_experts, hidden_size)
-  VectorId bias = kNone;      // (n_routed_experts): e_score_correction_bias
+  MatrixId weight = kNone;  // (n_routed_experts, hidden_size)
+  VectorId bias = kNone;    // (n_routed_experts): e_score_correction_bias
   std::int64_t n_routed_experts = 0, num_experts_per_tok = 0, n_group = 1, topk_group = 1;
   Scoring scoring = Scoring::softmax;
   GroupScore group_score = GroupScore::none;
@@ -158,14 +160,15 @@ struct Gate {
   ValueId weights = kNone;  // (n, num_experts_per_tok)
 };
 
-// E(x) = down (activation(gate x) * up x). out = residual + (sum over the row's experts, ascending id, of w_e E_e(norm(x)) + E_shared(norm(x)))
+// E(x) = down (activation(gate x) * up x). out = residual + (sum over the row's experts, ascending id, of w_e E_e(norm(x)) +
+// E_shared(norm(x)))
 struct Experts {
   ValueId x = kNone;  // (n, hidden_size)
   Norm norm{};
   ValueId ids = kNone, weights = kNone;  // of Gate, (n, num_experts_per_tok)
   std::int64_t n_routed_experts = 0, num_experts_per_tok = 0;
-  MatrixId gate = kNone, up = kNone;  // (n_routed_experts, moe_intermediate_size, hidden_size)
-  MatrixId down = kNone;              // (n_routed_experts, hidden_size, moe_intermediate_size)
+  MatrixId gate = kNone, up = kNone;                // (n_routed_experts, moe_intermediate_size, hidden_size)
+  MatrixId down = kNone;                            // (n_routed_experts, hidden_size, moe_intermediate_size)
   MatrixId shared_gate = kNone, shared_up = kNone;  // (n_shared_experts * moe_intermediate_size, hidden_size) or kNone
   MatrixId shared_down = kNone;                     // (hidden_size, n_shared_experts * moe_intermediate_size) or kNone
   Activation activation = Activation::silu;
@@ -196,7 +199,8 @@ struct Head {
   ValueId out = kNone;  // (n_logits, vocab_size)
 };
 
-using Op = std::variant<Embed, Angles, Linear, Join, RopeCache, Attention, MlaAttention, SparseIndex, Gate, Experts, GatedFfn, Head>;
+using Op =
+    std::variant<Embed, Angles, Linear, Join, RopeCache, Attention, MlaAttention, SparseIndex, Gate, Experts, GatedFfn, Head>;
 
 // "embed", "linear", ...: one word an op, for plans and messages.
 DSV31_API const char* op_name(const Op& op) noexcept;
@@ -206,17 +210,19 @@ struct ValueDesc {
   bool logits = false;  // one row for each wanted row instead of one a token
 };
 
-// The cache of one layer. A block of kBlock positions holds either K (num_key_value_heads, head_dim, kBlock), transposed so that one
-// vector of keys is one load, then V (num_key_value_heads, kBlock, head_dim); or, with latent > 0, (kBlock, latent): MLA's
+// The cache of one layer. A block of kBlock positions holds either K (num_key_value_heads, head_dim, kBlock), transposed so that
+// one vector of keys is one load, then V (num_key_value_heads, kBlock, head_dim); or, with latent > 0, (kBlock, latent): MLA's
 // [latent | k_pe], and then, with indexer > 0, the keys of SparseIndex (indexer, kBlock), transposed too. Elements are `type`;
 // unwritten slots are zero.
 struct CacheDesc {
   std::int64_t num_key_value_heads = 0, head_dim = 0;
   std::int64_t latent = 0;
   std::int64_t indexer = 0;  // index_head_dim
-  std::int64_t window = 0;  // > 0: only the last `window` positions are ever read
+  std::int64_t window = 0;   // > 0: only the last `window` positions are ever read
 
-  constexpr std::int64_t width() const { return latent > 0 ? latent + indexer : 2 * num_key_value_heads * head_dim; }  // elements a position
+  constexpr std::int64_t width() const {
+    return latent > 0 ? latent + indexer : 2 * num_key_value_heads * head_dim;
+  }  // elements a position
 };
 
 struct Graph {

@@ -15,12 +15,12 @@ namespace dsv31::inline v1 {
 
 struct FormatInfo {
   DType type;
-  std::string_view name;   // "Q4_K", "F8_E4M3": the spelling of the file formats
-  int ggml_id;             // id in GGUF, -1 where GGUF has none
+  std::string_view name;         // "Q4_K", "F8_E4M3": the spelling of the file formats
+  int ggml_id;                   // id in GGUF, -1 where GGUF has none
   std::string_view safetensors;  // dtype in safetensors, empty where it has none
-  std::int64_t block;      // elements
-  std::int64_t bytes;      // per block
-  bool weight;             // usable as a weight matrix
+  std::int64_t block;            // elements
+  std::int64_t bytes;            // per block
+  bool weight;                   // usable as a weight matrix
   // Exact float32 values of `blocks` blocks. src (blocks * bytes), dst (blocks * block). Null for types that are no weights.
   void (*decode)(const std::byte* src, std::int64_t blocks, float* dst);
   // Nearest encoding by the reference quantiser of the format; null where there is only a decoder.

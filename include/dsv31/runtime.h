@@ -37,12 +37,12 @@ class CancelToken {
 
 enum class Stage { read_metadata, read_weights, pack_weights, prefill };
 
-// done and total are bytes while loading and tokens in prefill; done never falls within a stage. Called on the thread that made the
-// call; returning false cancels it (Code::cancelled).
+// done and total are bytes while loading and tokens in prefill; done never falls within a stage. Called on the thread that made
+// the call; returning false cancels it (Code::cancelled).
 using Progress = std::function<bool(Stage, std::uint64_t done, std::uint64_t total)>;
 
-// The host's own workers. parallel_for must call fn(arg, i) once for each i in [0, count), on any threads, in any order, and return
-// when all have returned. It may be called from several threads at once when the host uses several sessions at once.
+// The host's own workers. parallel_for must call fn(arg, i) once for each i in [0, count), on any threads, in any order, and
+// return when all have returned. It may be called from several threads at once when the host uses several sessions at once.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -50,14 +50,17 @@ class Executor {
   virtual void parallel_for(int count, void (*fn)(void* arg, int index), void* arg) = 0;
 };
 
-// Bytes from anywhere: a file, a pak, a decrypting stream. read_at must deliver exactly n bytes or throw; it is called from several
-// threads at once. map may return a pointer that stays valid as long as the reader, or null.
+// Bytes from anywhere: a file, a pak, a decrypting stream. read_at must deliver exactly n bytes or throw; it is called from
+// several threads at once. map may return a pointer that stays valid as long as the reader, or null.
 class Reader {
  public:
   virtual ~Reader() = default;
   virtual std::uint64_t size() const = 0;
   virtual void read_at(std::uint64_t offset, void* dst, std::size_t n) const = 0;
-  virtual const void* map(std::uint64_t offset, std::size_t n) const { (void)offset, (void)n; return nullptr; }
+  virtual const void* map(std::uint64_t offset, std::size_t n) const {
+    (void)offset, (void)n;
+    return nullptr;
+  }
 };
 
 // A folder of the host: open returns null when there is no file of that name. Names never contain a path separator.
@@ -81,17 +84,17 @@ struct Allocator {
 };
 
 struct RuntimeOptions {
-  int threads = 0;                    // workers, the caller included; 0: usable processors, limited by affinity and cgroup quota
-  Executor* executor = nullptr;       // use the host's workers instead; must outlive the runtime
-  LogSink log{};                       // none: nothing is logged; the library never writes to stdout or stderr
+  int threads = 0;               // workers, the caller included; 0: usable processors, limited by affinity and cgroup quota
+  Executor* executor = nullptr;  // use the host's workers instead; must outlive the runtime
+  LogSink log{};                 // none: nothing is logged; the library never writes to stdout or stderr
   LogLevel log_level = LogLevel::warning;
-  std::uint64_t memory_budget = 0;    // bytes of weights, caches and scratch; 0: no limit
-  Allocator allocator{};               // for weights, caches and scratch
-  std::string isa{};                   // "generic", "avx2", "avx512"; empty: the best this processor has; else unsupported
-  std::string backend{};               // "reference", "cpu", "quantized": put it first for every op it supports; empty: by affinity
-  bool strict = false;                // with `backend`: refuse (unsupported) instead of falling back
-  bool pin_threads = false;           // one worker a physical processor
-  int spin_microseconds = 50;         // how long a worker spins for the next phase before it sleeps
+  std::uint64_t memory_budget = 0;  // bytes of weights, caches and scratch; 0: no limit
+  Allocator allocator{};            // for weights, caches and scratch
+  std::string isa{};                // "generic", "avx2", "avx512"; empty: the best this processor has; else unsupported
+  std::string backend{};            // "reference", "cpu", "quantized": put it first for every op it supports; empty: by affinity
+  bool strict = false;              // with `backend`: refuse (unsupported) instead of falling back
+  bool pin_threads = false;         // one worker a physical processor
+  int spin_microseconds = 50;       // how long a worker spins for the next phase before it sleeps
 };
 
 struct MemoryUse {
@@ -104,7 +107,7 @@ class DSV31_API Runtime {
   explicit Runtime(RuntimeOptions options = {});
 
   int threads() const noexcept;
-  std::string isa() const;      // the instruction set in use
+  std::string isa() const;  // the instruction set in use
   MemoryUse memory() const noexcept;
 
   struct Impl;

@@ -1,7 +1,7 @@
 // A session: one timeline of tokens with its key-value cache. Sampled tokens are the truth; nothing is ever rendered again.
 //
-// A session is used by one thread at a time; different sessions may be used from different threads. advance_all() moves many sessions of
-// one model in one step, which costs little more than one of them. A session keeps its model alive.
+// A session is used by one thread at a time; different sessions may be used from different threads. advance_all() moves many
+// sessions of one model in one step, which costs little more than one of them. A session keeps its model alive.
 //
 // What a session computes depends on its tokens alone: not on threads, chunks, other sessions, forks or rewinds (unless relaxed).
 // A call that throws (cancelled included) leaves the timeline as it was before the call's last complete step: whole prompt chunks
@@ -35,10 +35,10 @@ enum class Finish {
 DSV31_API std::string_view to_string(Finish finish) noexcept;
 
 struct TokenEvent {
-  Token token = kNoToken;                   // kNoToken: only text that had been held back at the end
-  std::string_view text{};                   // whole characters that this token completed, stop strings held back; may be empty
-  float logprob = 0;                        // of the raw logits, when logprobs >= 0
-  std::span<const TokenLogprob> top{};       // when logprobs > 0
+  Token token = kNoToken;               // kNoToken: only text that had been held back at the end
+  std::string_view text{};              // whole characters that this token completed, stop strings held back; may be empty
+  float logprob = 0;                    // of the raw logits, when logprobs >= 0
+  std::span<const TokenLogprob> top{};  // when logprobs > 0
 };
 
 // Who guesses tokens ahead, so that one step can settle several. A guess stands when it is the token that the model draws at its
@@ -50,17 +50,17 @@ enum class Draft {
 };
 
 struct GenerateOptions {
-  std::int64_t max_tokens = -1;             // -1: until the model stops or the context is full
+  std::int64_t max_tokens = -1;  // -1: until the model stops or the context is full
   SamplerOptions sampler{};
-  std::vector<std::string> stop{};           // at most 64; not part of the text; found across token borders
+  std::vector<std::string> stop{};  // at most 64; not part of the text; found across token borders
   bool ignore_end_of_generation = false;
-  bool special_in_text = false;             // show special tokens in the text
-  int logprobs = -1;                        // -1: none; 0: of the token; n: and of the n most likely, at most 20
+  bool special_in_text = false;  // show special tokens in the text
+  int logprobs = -1;             // -1: none; 0: of the token; n: and of the n most likely, at most 20
   // Host's own processors: may change logits (vocab_size) in place before the sampler sees them.
   std::function<void(std::span<float> logits, std::span<const Token> timeline)> processor{};
   const CancelToken* cancel = nullptr;
   Draft draft = Draft::none;
-  int draft_max = 3;                        // tokens ahead at most, 1 to 16
+  int draft_max = 3;  // tokens ahead at most, 1 to 16
   // What one more draft costs, its guessing included, as a share of a step without drafts. As many are made as their running
   // acceptance pays for, at times none. 0: always draft_max.
   double draft_cost = 0.1;
@@ -76,17 +76,17 @@ struct GenerateResult {
   std::vector<Token> tokens;
   std::string text;
   Finish finish = Finish::length;
-  std::int64_t prompt_tokens = 0;           // in the timeline before generation
-  std::int64_t steps = 0;                   // of the model, for the tokens after the first
-  std::vector<DraftCount> drafts;           // of the first, second, ... token ahead
+  std::int64_t prompt_tokens = 0;  // in the timeline before generation
+  std::int64_t steps = 0;          // of the model, for the tokens after the first
+  std::vector<DraftCount> drafts;  // of the first, second, ... token ahead
 };
 
 struct AppendOptions {
-  Progress progress{};                       // Stage::prefill, tokens
+  Progress progress{};  // Stage::prefill, tokens
   const CancelToken* cancel = nullptr;
-  // Logits of the draft layer (ModelOptions::mtp; else unsupported), (rows, vocab_size): row `first` is of the timeline's position
-  // `first` and the token after it, and predicts the one after that. Ascending, for all positions that the layer had not read
-  // before and whose next token is there.
+  // Logits of the draft layer (ModelOptions::mtp; else unsupported), (rows, vocab_size): row `first` is of the timeline's
+  // position `first` and the token after it, and predicts the one after that. Ascending, for all positions that the layer had not
+  // read before and whose next token is there.
   std::function<void(std::int64_t first, std::span<const float> rows)> draft_sink{};
 };
 
@@ -104,8 +104,8 @@ class DSV31_API Session {
   using RowSink = std::function<void(std::int64_t first, std::span<const float> rows)>;
   void append(std::span<const Token> tokens, const RowSink& sink, const AppendOptions& options = {});
 
-  // Logits after the last token, (vocab_size), valid until the session is used again. Throws argument while the timeline is empty.
-  // After rewind or sync they are computed on demand.
+  // Logits after the last token, (vocab_size), valid until the session is used again. Throws argument while the timeline is
+  // empty. After rewind or sync they are computed on demand.
   std::span<const float> logits();
 
   std::span<const Token> tokens() const noexcept;

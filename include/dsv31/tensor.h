@@ -12,11 +12,35 @@ namespace dsv31::inline v1 {
 
 // Storage types of weights and caches. The block formats are those of ggml; their layouts stand in lib/quant.
 enum class DType : std::uint8_t {
-  f32, f16, bf16, f64, f8_e4m3, f8_e5m2, f8_e8m0,
-  i8, i16, i32, i64, u8, u16, u32, u64, boolean,
-  q4_0, q4_1, q5_0, q5_1, q8_0,
-  q2_k, q3_k, q4_k, q5_k, q6_k,
-  iq4_nl, iq4_xs, mxfp4,
+  f32,
+  f16,
+  bf16,
+  f64,
+  f8_e4m3,
+  f8_e5m2,
+  f8_e8m0,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
 };
 inline constexpr int kDTypeCount = static_cast<int>(DType::mxfp4) + 1;
 
@@ -42,11 +66,11 @@ struct Shape {
 // A weight matrix, or a stack of `count` equal ones (the experts of a layer, the heads of an absorbed projection), as the
 // backends see it. y (rows) = W (rows, cols) x (cols).
 struct MatrixDesc {
-  std::string_view name;   // of the first tensor it came from; outlives the model
-  DType type = DType::f32; // of the source, which is also what the packed form holds
-  std::int64_t count = 1;  // n_routed_experts, num_attention_heads, or 1
-  std::int64_t rows = 0;   // out features
-  std::int64_t cols = 0;   // in features; a multiple of the type's block
+  std::string_view name;    // of the first tensor it came from; outlives the model
+  DType type = DType::f32;  // of the source, which is also what the packed form holds
+  std::int64_t count = 1;   // n_routed_experts, num_attention_heads, or 1
+  std::int64_t rows = 0;    // out features
+  std::int64_t cols = 0;    // in features; a multiple of the type's block
 };
 
 }  // namespace dsv31::inline v1

@@ -1,7 +1,7 @@
 // Text to token ids and back. A Tokenizer is immutable and shared: every member may be called from any thread.
 //
-// Text is bytes: encode accepts any bytes, valid UTF-8 or not, and decode gives them back. Cost is O(n log n) in the length of the
-// text, on a stack of 64 KiB, whatever the text holds.
+// Text is bytes: encode accepts any bytes, valid UTF-8 or not, and decode gives them back. Cost is O(n log n) in the length of
+// the text, on a stack of 64 KiB, whatever the text holds.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,13 @@ enum class Special {
   all,           // control tokens match too
 };
 
-// Text whose bytes know where they come from: a rendered chat prompt. `trusted` lists disjoint ascending byte ranges that came from
-// the template (or from messages that the caller marked as trusted); a special token matches only where all of its bytes are trusted.
+// Text whose bytes know where they come from: a rendered chat prompt. `trusted` lists disjoint ascending byte ranges that came
+// from the template (or from messages that the caller marked as trusted); a special token matches only where all of its bytes are
+// trusted.
 struct PromptText {
-  struct Range { std::size_t begin = 0, end = 0; };
+  struct Range {
+    std::size_t begin = 0, end = 0;
+  };
   std::string text;
   std::vector<Range> trusted;
 };
@@ -68,7 +71,7 @@ class DSV31_API Tokenizer {
   Token find(std::string_view content) const noexcept;
   Token bos() const noexcept;
   Token eos() const noexcept;
-  bool adds_bos() const noexcept;                       // what the model expects before raw text
+  bool adds_bos() const noexcept;                             // what the model expects before raw text
   std::span<const Token> end_of_generation() const noexcept;  // generation stops at any of these; ascending
   bool is_end_of_generation(Token id) const noexcept;
 
@@ -81,8 +84,8 @@ class DSV31_API Tokenizer {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Tokens in, text out, never half a character: bytes of an incomplete UTF-8 sequence are held back until it is complete or broken.
-// One per stream; not thread-safe.
+// Tokens in, text out, never half a character: bytes of an incomplete UTF-8 sequence are held back until it is complete or
+// broken. One per stream; not thread-safe.
 class DSV31_API StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, bool skip_special = true);

@@ -1,5 +1,5 @@
-// The C API: each call is a guarded call of the C++ API. No exception passes; a struct that is shorter than today's is read as far as
-// it goes and keeps the defaults for the rest.
+// The C API: each call is a guarded call of the C++ API. No exception passes; a struct that is shorter than today's is read as
+// far as it goes and keeps the defaults for the rest.
 #include "dsv31/c_api.h"
 
 #include <fmt/format.h>
@@ -71,7 +71,8 @@ T take(const T* options, void (*init)(T*), const char* where) {
   out.struct_size = sizeof out;
   init(&out);
   if (options == nullptr) return out;
-  require(options->struct_size >= sizeof(std::size_t), where, "got a struct_size that was not set, expected sizeof of the struct");
+  require(options->struct_size >= sizeof(std::size_t), where,
+          "got a struct_size that was not set, expected sizeof of the struct");
   std::memcpy(&out, options, std::min(options->struct_size, sizeof out));
   out.struct_size = sizeof out;
   return out;
@@ -106,7 +107,8 @@ class HostReader final : public Reader {
   std::uint64_t size() const override { return r_.size; }
   void read_at(std::uint64_t offset, void* dst, std::size_t n) const override {
     int32_t rc = r_.read_at(r_.user, offset, dst, n);
-    if (rc != 0) throw Error(Code::io, "reader.read_at", fmt::format("got {} from the host's reader at offset {}, expected 0", rc, offset));
+    if (rc != 0)
+      throw Error(Code::io, "reader.read_at", fmt::format("got {} from the host's reader at offset {}, expected 0", rc, offset));
   }
 
  private:
@@ -131,7 +133,9 @@ uint32_t dsv31_c_api_version(void) { return DSV31_C_API_VERSION; }
 
 #define DSV31_TEXT_(x) #x
 #define DSV31_TEXT(x) DSV31_TEXT_(x)
-const char* dsv31_version(void) { return DSV31_TEXT(DSV31_VERSION_MAJOR) "." DSV31_TEXT(DSV31_VERSION_MINOR) "." DSV31_TEXT(DSV31_VERSION_PATCH); }
+const char* dsv31_version(void) {
+  return DSV31_TEXT(DSV31_VERSION_MAJOR) "." DSV31_TEXT(DSV31_VERSION_MINOR) "." DSV31_TEXT(DSV31_VERSION_PATCH);
+}
 
 int32_t dsv31_cancel_new(dsv31_cancel** out, dsv31_error* error) {
   return guarded(error, [&] {
@@ -175,7 +179,8 @@ void dsv31_runtime_free(dsv31_runtime* runtime) { delete runtime; }
 
 void dsv31_model_options_init(dsv31_model_options* options) { give(options, dsv31_model_options{}); }
 
-int32_t dsv31_model_open(dsv31_runtime* runtime, const char* path, const dsv31_model_options* options, dsv31_model** out, dsv31_error* error) {
+int32_t dsv31_model_open(dsv31_runtime* runtime, const char* path, const dsv31_model_options* options, dsv31_model** out,
+                         dsv31_error* error) {
   return guarded(error, [&] {
     require(runtime && path && out, "model_open", "got a null pointer, expected runtime, path and a place for the result");
     ModelOptions o = model_options(take(options, dsv31_model_options_init, "model_open"));
@@ -183,11 +188,13 @@ int32_t dsv31_model_open(dsv31_runtime* runtime, const char* path, const dsv31_m
   });
 }
 
-int32_t dsv31_model_open_reader(dsv31_runtime* runtime, const dsv31_reader* reader, const dsv31_model_options* options, dsv31_model** out,
-                                dsv31_error* error) {
+int32_t dsv31_model_open_reader(dsv31_runtime* runtime, const dsv31_reader* reader, const dsv31_model_options* options,
+                                dsv31_model** out, dsv31_error* error) {
   return guarded(error, [&] {
-    require(runtime && reader && out, "model_open_reader", "got a null pointer, expected runtime, reader and a place for the result");
-    require(reader->struct_size >= sizeof *reader && reader->read_at, "model_open_reader", "got a reader without read_at, expected a whole one");
+    require(runtime && reader && out, "model_open_reader",
+            "got a null pointer, expected runtime, reader and a place for the result");
+    require(reader->struct_size >= sizeof *reader && reader->read_at, "model_open_reader",
+            "got a reader without read_at, expected a whole one");
     auto shared = std::make_shared<const HostReader>(*reader);
     ModelOptions o = model_options(take(options, dsv31_model_options_init, "model_open_reader"));
     *out = new dsv31_model{Model::open(runtime->value, std::shared_ptr<const Reader>(shared), o)};
@@ -197,8 +204,8 @@ void dsv31_model_free(dsv31_model* model) { delete model; }
 int64_t dsv31_model_vocab_size(const dsv31_model* model) { return model ? model->value.info().vocab_size : 0; }
 int64_t dsv31_model_context_length(const dsv31_model* model) { return model ? model->value.info().context_length : 0; }
 
-int32_t dsv31_tokenize(const dsv31_model* model, const char* text, size_t length, int32_t special, int32_t bos, int32_t* ids, size_t capacity,
-                       size_t* count, dsv31_error* error) {
+int32_t dsv31_tokenize(const dsv31_model* model, const char* text, size_t length, int32_t special, int32_t bos, int32_t* ids,
+                       size_t capacity, size_t* count, dsv31_error* error) {
   return guarded(error, [&] {
     require(model && (text || length == 0), "tokenize", "got a null pointer, expected a model and a text");
     require(special >= 0 && special <= 2, "tokenize.special", "got a value out of range, expected 0, 1 or 2");
@@ -217,8 +224,8 @@ int32_t dsv31_detokenize(const dsv31_model* model, const int32_t* ids, size_t co
   });
 }
 
-int32_t dsv31_chat_prompt(const dsv31_model* model, const char* messages_json, int32_t thinking, int32_t* ids, size_t capacity, size_t* count,
-                          dsv31_error* error) {
+int32_t dsv31_chat_prompt(const dsv31_model* model, const char* messages_json, int32_t thinking, int32_t* ids, size_t capacity,
+                          size_t* count, dsv31_error* error) {
   return guarded(error, [&] {
     require(model && messages_json, "chat_prompt", "got a null pointer, expected a model and messages");
     ChatOptions o;
@@ -234,11 +241,13 @@ void dsv31_session_options_init(dsv31_session_options* options) {
   give(options, d);
 }
 
-int32_t dsv31_session_new(const dsv31_model* model, const dsv31_session_options* options, dsv31_session** out, dsv31_error* error) {
+int32_t dsv31_session_new(const dsv31_model* model, const dsv31_session_options* options, dsv31_session** out,
+                          dsv31_error* error) {
   return guarded(error, [&] {
     require(model && out, "session_new", "got a null pointer, expected a model and a place for the result");
     dsv31_session_options o = take(options, dsv31_session_options_init, "session_new");
-    *out = new dsv31_session{Session(model->value, {.exact = o.exact != 0, .relaxed = o.relaxed != 0, .chunk = o.chunk, .context = o.context})};
+    *out = new dsv31_session{
+        Session(model->value, {.exact = o.exact != 0, .relaxed = o.relaxed != 0, .chunk = o.chunk, .context = o.context})};
   });
 }
 int32_t dsv31_session_fork(const dsv31_session* session, dsv31_session** out, dsv31_error* error) {
@@ -249,7 +258,8 @@ int32_t dsv31_session_fork(const dsv31_session* session, dsv31_session** out, ds
 }
 void dsv31_session_free(dsv31_session* session) { delete session; }
 
-int32_t dsv31_session_append(dsv31_session* session, const int32_t* ids, size_t count, const dsv31_cancel* cancel, dsv31_error* error) {
+int32_t dsv31_session_append(dsv31_session* session, const int32_t* ids, size_t count, const dsv31_cancel* cancel,
+                             dsv31_error* error) {
   return guarded(error, [&] {
     require(session && (ids || count == 0), "session_append", "got a null pointer, expected a session and ids");
     session->value.append(std::span<const Token>(ids, count), AppendOptions{{}, cancel_of(cancel)});

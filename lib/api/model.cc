@@ -13,7 +13,9 @@
 namespace dsv31::inline v1 {
 namespace {
 
-std::uint64_t source_bytes(const MatrixDesc& d) { return static_cast<std::uint64_t>(format_bytes(d.type, d.cols) * d.rows * d.count); }
+std::uint64_t source_bytes(const MatrixDesc& d) {
+  return static_cast<std::uint64_t>(format_bytes(d.type, d.cols) * d.rows * d.count);
+}
 
 // Bytes of the weights that one token touches: all but the embedding (one row of it), and of the experts those that are chosen.
 std::uint64_t active_bytes(const Graph& g) {
@@ -24,7 +26,8 @@ std::uint64_t active_bytes(const Graph& g) {
     if (auto* h = std::get_if<Head>(&op)) only_looked_up[static_cast<std::size_t>(h->weight)] = false;
     if (auto* x = std::get_if<Experts>(&op))
       for (MatrixId m : {x->gate, x->up, x->down})
-        share[static_cast<std::size_t>(m)] = static_cast<double>(x->num_experts_per_tok) / static_cast<double>(x->n_routed_experts);
+        share[static_cast<std::size_t>(m)] =
+            static_cast<double>(x->num_experts_per_tok) / static_cast<double>(x->n_routed_experts);
   }
   std::vector<bool> trunk(g.matrices.size(), false);
   for (std::size_t i = 0; i < g.trunk_end(); ++i)
@@ -37,8 +40,7 @@ std::uint64_t active_bytes(const Graph& g) {
 
 std::uint64_t cache_bytes_per_token(const Graph& g, std::uint64_t element) {
   std::uint64_t sum = 0;
-  for (const CacheDesc& c : g.caches)
-    sum += static_cast<std::uint64_t>(c.width()) * element;
+  for (const CacheDesc& c : g.caches) sum += static_cast<std::uint64_t>(c.width()) * element;
   return sum;
 }
 
@@ -46,7 +48,8 @@ ModelInfo describe(const io::Checkpoint& checkpoint, const model::ModelSpec& spe
   const model::Config& c = spec.config;
   ModelInfo out;
   out.architecture = c.model_type;
-  if (checkpoint.kind == io::Checkpoint::Kind::gguf && checkpoint.metadata.has("general.name")) out.name = checkpoint.metadata.string("general.name");
+  if (checkpoint.kind == io::Checkpoint::Kind::gguf && checkpoint.metadata.has("general.name"))
+    out.name = checkpoint.metadata.string("general.name");
   out.num_hidden_layers = c.num_hidden_layers;
   out.hidden_size = c.hidden_size;
   out.num_attention_heads = c.num_attention_heads;
@@ -90,7 +93,9 @@ std::uint64_t cache_bytes(const Graph& g, const ComputeOptions& compute) {
   return sum;
 }
 
-MemoryPlan sum_up(std::uint64_t weights, std::uint64_t cache, std::uint64_t scratch) { return {weights, cache, scratch, weights + cache + scratch}; }
+MemoryPlan sum_up(std::uint64_t weights, std::uint64_t cache, std::uint64_t scratch) {
+  return {weights, cache, scratch, weights + cache + scratch};
+}
 
 io::OpenOptions open_options(const ModelOptions& o) {
   io::OpenOptions out;
@@ -128,9 +133,10 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
   }
 
   std::function<bool(std::uint64_t, std::uint64_t)> progress;
-  if (options.progress) progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::read_weights, done, total); };
-  impl->weights.load(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list, r.team, r.accountant, options.cancel,
-                     progress);
+  if (options.progress)
+    progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::read_weights, done, total); };
+  impl->weights.load(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list, r.team, r.accountant,
+                     options.cancel, progress);
   session::EngineParts parts;
   parts.graph = &impl->spec.graph;
   parts.backends = &r.backends.list;
@@ -147,7 +153,8 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
 }  // namespace
 
 void check(const ComputeOptions& c) {
-  if (c.chunk < 1 || c.chunk > 4096) throw Error(Code::argument, "compute.chunk", fmt::format("got {}, expected 1 to 4096", c.chunk));
+  if (c.chunk < 1 || c.chunk > 4096)
+    throw Error(Code::argument, "compute.chunk", fmt::format("got {}, expected 1 to 4096", c.chunk));
   if (c.context < 0 || c.context > model::kMaxContext)
     throw Error(Code::argument, "compute.context", fmt::format("got {}, expected 0 to {}", c.context, model::kMaxContext));
 }
@@ -158,7 +165,8 @@ Model Model::open(const Runtime& runtime, const std::string& path, const ModelOp
 Model Model::open(const Runtime& runtime, std::shared_ptr<const Reader> gguf, const ModelOptions& options) {
   return Model(build(runtime, io::open_checkpoint(std::move(gguf), open_options(options)), options));
 }
-Model Model::open(const Runtime& runtime, std::shared_ptr<const Folder> folder, const std::string& entry, const ModelOptions& options) {
+Model Model::open(const Runtime& runtime, std::shared_ptr<const Folder> folder, const std::string& entry,
+                  const ModelOptions& options) {
   return Model(build(runtime, io::open_checkpoint(std::move(folder), entry, open_options(options)), options));
 }
 
@@ -169,7 +177,8 @@ MemoryPlan Model::plan(const Runtime& runtime, const std::string& path, const Co
   model::ModelSpec spec = model::build_model(io::open_checkpoint(path), {.mtp = options.mtp});
   sched::Placement placement = sched::place(spec.graph, r.backends.list, {}, r.preference());
   sched::WeightStore weights(spec.matrices, spec.vectors, placement, r.backends.list);
-  sched::Placement with_numerics = sched::place(spec.graph, r.backends.list, numerics_of(compute), r.preference(), &placement.layout);
+  sched::Placement with_numerics =
+      sched::place(spec.graph, r.backends.list, numerics_of(compute), r.preference(), &placement.layout);
   sched::Program program(spec.graph, r.backends.list, std::move(with_numerics), weights.view(), numerics_of(compute),
                          compute.exact ? DType::f32 : DType::f16);
   return sum_up(weights.bytes(), cache_bytes(spec.graph, compute), program.workspace_bytes(compute.chunk, r.team.size()));

@@ -33,6 +33,8 @@ struct Model::Impl {
 void check(const ComputeOptions& compute);
 inline Numerics numerics_of(const ComputeOptions& c) { return {c.exact, c.relaxed}; }
 // Tokens that a session of these options can hold.
-inline std::int64_t context_of(const Graph& graph, const ComputeOptions& c) { return c.context > 0 ? c.context : graph.context_length; }
+inline std::int64_t context_of(const Graph& graph, const ComputeOptions& c) {
+  return c.context > 0 ? c.context : graph.context_length;
+}
 
 }  // namespace dsv31::inline v1

@@ -33,7 +33,8 @@ Runtime::Impl::Impl(RuntimeOptions o)
       known = known || b->name() == options.backend;
       names += fmt::format("{}{}", names.empty() ? "" : ", ", b->name());
     }
-    if (!known) throw Error(Code::unsupported, "runtime.backend", fmt::format("got '{:.40}', expected one of {}", options.backend, names));
+    if (!known)
+      throw Error(Code::unsupported, "runtime.backend", fmt::format("got '{:.40}', expected one of {}", options.backend, names));
   }
   if (logs(LogLevel::info)) log(LogLevel::info, fmt::format("runtime: {} workers, {}", team.size(), backends.isa));
 }

@@ -19,7 +19,7 @@ struct Session::Impl {
   session::Lane* lane;
   std::int64_t capacity;
   session::Timeline timeline;
-  std::vector<float> logits;     // after the last token, where logits_valid
+  std::vector<float> logits;  // after the last token, where logits_valid
   bool logits_valid = false;
   std::optional<session::DraftState> draft;  // in models with a layer for it
 
@@ -80,14 +80,17 @@ struct Session::Impl {
     out.timeline = &timeline;
     restore_states();
     if (draft) out.draft = &*draft;
-    out.sink = [this](std::int64_t, std::span<const float> row, std::int64_t) { logits.assign(row.begin(), row.begin() + model.impl()->spec.graph.vocab_size); };
+    out.sink = [this](std::int64_t, std::span<const float> row, std::int64_t) {
+      logits.assign(row.begin(), row.begin() + model.impl()->spec.graph.vocab_size);
+    };
     return out;
   }
 
   // Computes what the timeline holds beyond its cache; what could not be computed stays in the timeline for the next try.
   void compute_pending(const AppendOptions& options) {
     if (logits_valid && timeline.cached() == timeline.size()) return;
-    if (timeline.cached() == timeline.size()) {  // the cache is complete but its last logits are gone: compute the last token again
+    if (timeline.cached() ==
+        timeline.size()) {  // the cache is complete but its last logits are gone: compute the last token again
       std::lock_guard lock(engine->mutex());
       Token last = timeline.tokens().back();
       timeline.truncate(timeline.size() - 1);
@@ -228,12 +231,18 @@ class Rounds {
 
 std::string_view to_string(Finish finish) noexcept {
   switch (finish) {
-    case Finish::end_of_generation: return "end_of_generation";
-    case Finish::stop_string: return "stop_string";
-    case Finish::length: return "length";
-    case Finish::context_full: return "context_full";
-    case Finish::stopped: return "stopped";
-    case Finish::cancelled: return "cancelled";
+    case Finish::end_of_generation:
+      return "end_of_generation";
+    case Finish::stop_string:
+      return "stop_string";
+    case Finish::length:
+      return "length";
+    case Finish::context_full:
+      return "context_full";
+    case Finish::stopped:
+      return "stopped";
+    case Finish::cancelled:
+      return "cancelled";
   }
   return "unknown";
 }
@@ -288,7 +297,8 @@ void Session::append(std::span<const Token> tokens, const RowSink& sink, const A
 }
 
 std::span<const float> Session::logits() {
-  if (impl_->timeline.size() == 0) throw Error(Code::argument, "session.logits", "got an empty timeline, expected at least one token");
+  if (impl_->timeline.size() == 0)
+    throw Error(Code::argument, "session.logits", "got an empty timeline, expected at least one token");
   impl_->compute_pending({});
   return impl_->logits;
 }
@@ -332,7 +342,8 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
   if (size() == 0) throw Error(Code::argument, "session.generate", "got an empty timeline, expected at least one token");
   if (options.logprobs < -1 || options.logprobs > 20)
     throw Error(Code::argument, "generate.logprobs", fmt::format("got {}, expected -1 to 20", options.logprobs));
-  if (options.max_tokens < -1) throw Error(Code::argument, "generate.max_tokens", fmt::format("got {}, expected -1 or more", options.max_tokens));
+  if (options.max_tokens < -1)
+    throw Error(Code::argument, "generate.max_tokens", fmt::format("got {}, expected -1 or more", options.max_tokens));
   if (options.draft_max < 1 || options.draft_max > 16)
     throw Error(Code::argument, "generate.draft_max", fmt::format("got {}, expected 1 to 16", options.draft_max));
   if (!(options.draft_cost >= 0 && options.draft_cost <= 100))
@@ -382,7 +393,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     const Token token = sampler.sample(logits, size());
     sampler.accept(token);
     if (callback && options.logprobs >= 0) before.assign(raw.begin(), raw.end());  // take() may end the round that they are from
-    rounds.take(token);  // computed when the next logits are asked for
+    rounds.take(token);                                                            // computed when the next logits are asked for
     result.tokens.push_back(token);
     const bool ended = text && !options.ignore_end_of_generation && me.model.tokenizer().is_end_of_generation(token);
 
@@ -429,12 +440,15 @@ void advance_all(std::span<Advance> items, const CancelToken* cancel) {
   std::vector<std::int64_t> before;
   Session::Impl* first = items[0].session ? items[0].session->impl_.get() : nullptr;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i].session == nullptr) throw Error(Code::argument, "advance_all", fmt::format("got no session at index {}, expected one", i));
+    if (items[i].session == nullptr)
+      throw Error(Code::argument, "advance_all", fmt::format("got no session at index {}, expected one", i));
     Session::Impl& s = *items[i].session->impl_;
     if (s.lane != first->lane)
-      throw Error(Code::argument, "advance_all", fmt::format("got another model or precision at index {}, expected those of index 0", i));
+      throw Error(Code::argument, "advance_all",
+                  fmt::format("got another model or precision at index {}, expected those of index 0", i));
     for (std::size_t j = 0; j < i; ++j)
-      if (items[j].session == items[i].session) throw Error(Code::argument, "advance_all", fmt::format("got one session at index {} and {}, expected each once", j, i));
+      if (items[j].session == items[i].session)
+        throw Error(Code::argument, "advance_all", fmt::format("got one session at index {} and {}, expected each once", j, i));
     s.check_tokens(items[i].tokens, "advance_all");
   }
   for (Advance& a : items) {

@@ -2,9 +2,9 @@
 // an op that is added or changed cannot be seen differently by the two.
 //
 // A visitor V has: read, write, destroy (read, and then worth nothing), change (read and written in place) for values;
-// matrix, vector, and the caches of a layer; each takes the field's name, the id, and the shape. The maybe_ forms accept kNone. width(id) and rows_of /
-// cols_of give the declared shape, 0 for a bad id; expect(field, got, expected) compares; require(field, condition, text) states
-// a rule.
+// matrix, vector, and the caches of a layer; each takes the field's name, the id, and the shape. The maybe_ forms accept kNone.
+// width(id) and rows_of / cols_of give the declared shape, 0 for a bad id; expect(field, got, expected) compares; require(field,
+// condition, text) states a rule.
 #pragma once
 
 #include <string>

@@ -17,7 +17,8 @@ namespace dsv31::inline v1::graph {
 
 // Ids an op touches, kNone left out, in the order of its fields. A value updated in place stands in reads and in writes: the
 // residual of a Linear, GatedFfn or Experts whose out is its residual, and the q of RopeCache. MlaAttention may overwrite its q
-// and c, SparseIndex its q and k: they are in reads only, and no later op may read them before it writes them (validate checks it).
+// and c, SparseIndex its q and k: they are in reads only, and no later op may read them before it writes them (validate checks
+// it).
 struct OpUse {
   std::vector<ValueId> reads, writes;
   std::vector<MatrixId> matrices;
@@ -29,9 +30,8 @@ OpUse uses(const Op& op);
 // it is written, or an op's layer has no cache of its kind.
 void validate(const Graph& graph);
 
-// First op that writes the value and last op that touches it; graph.hidden, graph.logits and the draft layer's results live to the end
-// of the ops, and its input from its first op on.
-// An unused value has first = last = -1.
+// First op that writes the value and last op that touches it; graph.hidden, graph.logits and the draft layer's results live to
+// the end of the ops, and its input from its first op on. An unused value has first = last = -1.
 struct Lifetime {
   std::int32_t first = -1, last = -1;
 };

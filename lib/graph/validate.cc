@@ -149,8 +149,8 @@ void check_tables(const Graph& graph) {
     const CacheDesc& c = graph.caches[i];
     const bool latent = c.latent > 0 && c.latent <= kMaxDim && c.num_key_value_heads == 0 && c.head_dim == 0 && c.indexer >= 0 &&
                         c.indexer <= kMaxDim;
-    const bool heads =
-        c.latent == 0 && c.indexer == 0 && c.num_key_value_heads > 0 && c.num_key_value_heads <= kMaxDim && c.head_dim > 0 && c.head_dim <= kMaxDim;
+    const bool heads = c.latent == 0 && c.indexer == 0 && c.num_key_value_heads > 0 && c.num_key_value_heads <= kMaxDim &&
+                       c.head_dim > 0 && c.head_dim <= kMaxDim;
     if ((!latent && !heads) || c.window < 0) fail(fmt::format("cache {}: expected heads and head_dim, or latent", i));
   }
 }

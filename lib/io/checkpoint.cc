@@ -53,8 +53,8 @@ void Checkpoint::reserve(std::size_t n) {
 
 void Checkpoint::add(TensorInfo tensor, std::string_view where) {
   const auto at = static_cast<std::uint32_t>(tensors.size());
-  const std::uint32_t taken = index_.insert(
-      tensor.name, at, [this](std::uint32_t i) -> std::string_view { return tensors[i].name; }, where);
+  const std::uint32_t taken =
+      index_.insert(tensor.name, at, [this](std::uint32_t i) -> std::string_view { return tensors[i].name; }, where);
   count.probes = index_.probes();
   if (taken != NameIndex::kNone) {
     const bool same_file = tensors[taken].file == tensor.file;

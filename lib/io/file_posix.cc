@@ -97,7 +97,7 @@ void read_fully(const PositionedRead& read, std::uint64_t offset, void* dst, std
 }
 
 std::shared_ptr<const Reader> file_reader(Descriptor fd, std::string_view name, bool single_link) {
-  struct stat s {};
+  struct stat s{};
   if (fstat(fd.get(), &s) != 0) fail_system(errno, name);
   if (!S_ISREG(s.st_mode))
     throw Error(Code::argument, "open", fmt::format("{}: got a folder, pipe or device, expected a regular file", quoted(name)));
@@ -109,7 +109,7 @@ std::shared_ptr<const Reader> file_reader(Descriptor fd, std::string_view name, 
 }
 
 bool is_folder(const std::string& path) {
-  struct stat s {};
+  struct stat s{};
   return path.find('\0') == path.npos && stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
 }
 

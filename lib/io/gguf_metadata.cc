@@ -49,8 +49,7 @@ class MetadataBuilder {
     if (key.find('\0') != key.npos || !valid_utf8(key))
       fail("key", offset, "got a key with a zero byte or broken UTF-8, expected UTF-8");
     const auto at = static_cast<std::uint32_t>(m_.entries_.size() - 1);
-    if (m_.index_.insert(
-            key, at, [this](std::uint32_t i) { return m_.key(i); }, where_) != NameIndex::kNone)
+    if (m_.index_.insert(key, at, [this](std::uint32_t i) { return m_.key(i); }, where_) != NameIndex::kNone)
       fail(key, offset, "got this key twice, expected it once");
   }
 

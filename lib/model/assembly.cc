@@ -207,7 +207,8 @@ void Assembly::draft_head(Scope& block, ValueId x) {
   const Name own{"nextn.shared_head_head", "shared_head.head"};
   const ValueId next = value(c.hidden_size), logits = builder_.logits(c.vocab_size);
   add(Join{.parts = {{x, norm}}, .out = next});
-  add(Head{.x = x, .norm = norm, .weight = block.has(own) ? block.matrix(own, c.vocab_size, c.hidden_size) : head_, .out = logits});
+  add(Head{
+      .x = x, .norm = norm, .weight = block.has(own) ? block.matrix(own, c.vocab_size, c.hidden_size) : head_, .out = logits});
   builder_.end_draft(next, logits);
   finish(hidden_, logits_);
 }

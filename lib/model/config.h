@@ -73,8 +73,7 @@ struct Config {
 
 // Ranges of a model. The largest known are 671B: hidden 18,432, 128 heads, 256 experts, vocabulary 262,208.
 inline constexpr std::int64_t kMaxLayers = 4096, kMaxHidden = 1 << 20, kMaxHeads = 1 << 14, kMaxHeadDim = 1 << 14,
-                              kMaxVocab = 1 << 24, kMaxContext = 1 << 28, kMaxExperts = 1 << 14,
-                              kMaxTopk = 1 << 20;
+                              kMaxVocab = 1 << 24, kMaxContext = 1 << 28, kMaxExperts = 1 << 14, kMaxTopk = 1 << 20;
 
 // Throws format (key, got, expected) or unsupported (an architecture or a variant that is not built in). A vocab_size that a GGUF
 // file leaves out is 0 here; build_model takes it from the embedding.

@@ -193,8 +193,8 @@ void read_gemma3(const Json& config, Config& c) {
   c.sliding_window = config.int_or("sliding_window", 4096, 1, kMaxContext);
   const std::int64_t pattern =
       config.int_or("sliding_window_pattern", config.int_or("_sliding_window_pattern", 6, 1, kMaxLayers), 1, kMaxLayers);
-  c.sliding = sliding_layers(
-      config, c.num_hidden_layers, [](std::int64_t i, std::int64_t n) { return (i + 1) % n != 0; }, pattern);
+  c.sliding =
+      sliding_layers(config, c.num_hidden_layers, [](std::int64_t i, std::int64_t n) { return (i + 1) % n != 0; }, pattern);
   c.rope = rope_of(config, "full_attention", config.float_or("rope_theta", 1'000'000, 1.0 + 1e-9, 1e15));
   // Sliding layers are never stretched: their window is shorter than the original context.
   const double local = config.float_or("rope_local_base_freq", 10'000, 1.0 + 1e-9, 1e15);

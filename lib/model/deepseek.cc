@@ -180,9 +180,9 @@ void mixture(Assembly& m, Scope& block, ValueId x) {
                 .out = x});
 }
 
-// Multi-token prediction (DeepSeek-V3, section 2.2): row j has the state of position j and the token at j + 1, and predicts the one
-// at j + 2.  u = W_eh [rms(embed(t)) ; rms(state)];  y = block(u);  logits = W rms(y)
-// The rows stand at position j instead of j + 1: attention sees differences of positions only.
+// Multi-token prediction (DeepSeek-V3, section 2.2): row j has the state of position j and the token at j + 1, and predicts the
+// one at j + 2.  u = W_eh [rms(embed(t)) ; rms(state)];  y = block(u);  logits = W rms(y) The rows stand at position j instead of
+// j + 1: attention sees differences of positions only.
 void draft_layer(Assembly& m) {
   const Config& c = m.config();
   Scope block = m.layer(c.num_hidden_layers);

@@ -19,9 +19,9 @@ constexpr std::size_t kAlignment = 64;
 
 #if defined(__linux__)
 
-// Large blocks are mappings of their own: they go back to the system when they are released, whatever else the heap holds, and the
-// heap's size does not swing with models that come and go. Blocks that are streamed from end to end start at a large page, which
-// spares a page walk each 4 KiB.
+// Large blocks are mappings of their own: they go back to the system when they are released, whatever else the heap holds, and
+// the heap's size does not swing with models that come and go. Blocks that are streamed from end to end start at a large page,
+// which spares a page walk each 4 KiB.
 constexpr std::size_t kMapped = std::size_t{64} << 10, kHugePage = std::size_t{2} << 20;
 
 std::byte* default_allocate(std::size_t bytes) {
@@ -79,9 +79,12 @@ Buffer::~Buffer() {
 
 std::uint64_t& Accountant::of(MemoryClass kind) {
   switch (kind) {
-    case MemoryClass::weights: return use_.weights;
-    case MemoryClass::cache: return use_.cache;
-    case MemoryClass::scratch: break;
+    case MemoryClass::weights:
+      return use_.weights;
+    case MemoryClass::cache:
+      return use_.cache;
+    case MemoryClass::scratch:
+      break;
   }
   return use_.scratch;
 }
@@ -93,9 +96,10 @@ Buffer Accountant::allocate(MemoryClass kind, std::size_t bytes, std::string_vie
     std::lock_guard lock(mutex_);
     std::uint64_t total = use_.weights + use_.cache + use_.scratch;
     if (budget_ != 0 && (bytes > budget_ || total > budget_ - bytes))
-      throw Error(Code::no_memory, where,
-                  fmt::format("got a memory budget of {} bytes with {} in use, expected room for {} more: a budget of {} would do", budget_,
-                              total, bytes, total + bytes));
+      throw Error(
+          Code::no_memory, where,
+          fmt::format("got a memory budget of {} bytes with {} in use, expected room for {} more: a budget of {} would do",
+                      budget_, total, bytes, total + bytes));
     of(kind) += bytes;
     use_.peak = std::max(use_.peak, total + bytes);
   }

@@ -39,7 +39,8 @@ class Accountant : public std::enable_shared_from_this<Accountant> {
  public:
   Accountant(const Allocator& hooks, std::uint64_t budget) : hooks_(hooks), budget_(budget) {}
 
-  // Throws no_memory, with the number that would do, when the budget would be passed or the allocator has no more. bytes 0 is empty.
+  // Throws no_memory, with the number that would do, when the budget would be passed or the allocator has no more. bytes 0 is
+  // empty.
   Buffer allocate(MemoryClass kind, std::size_t bytes, std::string_view where);
   // The same, zeroed.
   Buffer allocate_zeroed(MemoryClass kind, std::size_t bytes, std::string_view where);

@@ -38,7 +38,8 @@ std::vector<std::int32_t> layer_of_op(const Graph& graph) {
   // The ops before an attention op belong to its layer as far back as the previous layer's feed-forward network.
   std::int32_t layer = 0;
   std::size_t begin = 0;
-  while (begin < graph.ops.size() && (std::holds_alternative<Embed>(graph.ops[begin]) || std::holds_alternative<Angles>(graph.ops[begin])))
+  while (begin < graph.ops.size() &&
+         (std::holds_alternative<Embed>(graph.ops[begin]) || std::holds_alternative<Angles>(graph.ops[begin])))
     ++begin;
   for (std::size_t i = begin; i < graph.ops.size(); ++i) {
     if (std::holds_alternative<Head>(graph.ops[i])) continue;
@@ -60,7 +61,8 @@ Placement place(const Graph& graph, const BackendList& backends, Numerics numeri
   bool known = preference.backend.empty();
   for (auto& b : backends) known = known || b->name() == preference.backend;
   if (!known)
-    throw Error(Code::unsupported, "runtime.backend", fmt::format("got '{:.40}', expected a backend of this build", preference.backend));
+    throw Error(Code::unsupported, "runtime.backend",
+                fmt::format("got '{:.40}', expected a backend of this build", preference.backend));
 
   for (std::size_t i = 0; i < n_ops; ++i) {
     use[i] = graph::uses(graph.ops[i]);
@@ -72,7 +74,8 @@ Placement place(const Graph& graph, const BackendList& backends, Numerics numeri
     }
     for (std::size_t b = 0; b < backends.size(); ++b) {
       if (!backends[b]->supports(graph.ops[i], graph, numerics)) continue;
-      score[i][b] = backends[b]->affinity(graph.ops[i], graph, numerics) + (backends[b]->name() == preference.backend ? kPreferred : 0);
+      score[i][b] =
+          backends[b]->affinity(graph.ops[i], graph, numerics) + (backends[b]->name() == preference.backend ? kPreferred : 0);
       if (fixed != nullptr)
         for (MatrixId m : use[i].matrices)
           if ((*fixed)[at(m)] != backends[b]->layout()) score[i][b] = kNotSupported;

@@ -21,9 +21,9 @@ struct Preference {
 };
 
 struct Placement {
-  std::vector<int> backend;             // by op, index into the list
-  std::vector<std::string_view> layout; // by matrix; of the backend that packs it
-  std::vector<int> packer;              // by matrix: the backend that packs it, the first by op order
+  std::vector<int> backend;              // by op, index into the list
+  std::vector<std::string_view> layout;  // by matrix; of the backend that packs it
+  std::vector<int> packer;               // by matrix: the backend that packs it, the first by op order
 };
 
 // Throws unsupported, naming the op and its layer, where no backend supports it. `fixed`, if not null, gives the layouts that the

@@ -23,7 +23,8 @@ std::size_t Program::workspace_bytes(std::int64_t max_rows, int workers) const {
   return graph::plan_arena(*graph_, max_rows, std::min(max_rows, kLogitRows)).bytes + scratch;
 }
 
-void Workspace::reserve(const Program& program, std::int64_t max_rows, const Team& team, const std::shared_ptr<Accountant>& accountant) {
+void Workspace::reserve(const Program& program, std::int64_t max_rows, const Team& team,
+                        const std::shared_ptr<Accountant>& accountant) {
   if (program_ == &program && rows_ >= max_rows) return;
   if (program_ == &program) max_rows = std::max(max_rows, rows_);
   graph::ArenaPlan plan = graph::plan_arena(program.graph(), max_rows, std::min(max_rows, kLogitRows));
@@ -99,7 +100,8 @@ void Workspace::run(const Program& program, const Step& step, Team& team, const 
     walk.cursor.store(0, std::memory_order_relaxed);
     team.execute(walk);
     last_phases_ += walk.phases();
-    if (walk.stop.load(std::memory_order_relaxed)) throw Error(Code::cancelled, "session.step", "got a cancel request, expected to finish the step");
+    if (walk.stop.load(std::memory_order_relaxed))
+      throw Error(Code::cancelled, "session.step", "got a cancel request, expected to finish the step");
     if (batch > 0) sink(part.logit_rows, std::span<const float>(logits, batch * static_cast<std::size_t>(stride)), stride);
     done += batch;
   } while (done < step.logit_rows.size());

@@ -1,8 +1,8 @@
 // A graph made ready for one kind of arithmetic: its ops prepared on their backends, and the walk of a step through them.
 //
-// Everything that a step needs is planned beforehand: values live in one arena, scratch of all ops in one area (only one op runs at
-// a time). The last op is the head; it may run several times, on a few rows at a time, so that the logits of a long prompt never
-// stand in memory all at once.
+// Everything that a step needs is planned beforehand: values live in one arena, scratch of all ops in one area (only one op runs
+// at a time). The last op is the head; it may run several times, on a few rows at a time, so that the logits of a long prompt
+// never stand in memory all at once.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct WeightView {
 class Program {
  public:
   // The graph, the backends and the weights must outlive the program. weights may be empty: the program then only plans.
-  Program(const Graph& graph, const BackendList& backends, Placement placement, WeightView weights, Numerics numerics, DType cache_type);
+  Program(const Graph& graph, const BackendList& backends, Placement placement, WeightView weights, Numerics numerics,
+          DType cache_type);
 
   const Graph& graph() const noexcept { return *graph_; }
   const Placement& placement() const noexcept { return placement_; }
@@ -60,8 +61,8 @@ class Workspace {
 
   // Grows to steps of max_rows rows; throws no_memory and leaves everything as it was.
   void reserve(const Program& program, std::int64_t max_rows, const Team& team, const std::shared_ptr<Accountant>& accountant);
-  // Runs the step. The sink gets the logits of step.logit_rows, at most kLogitRows at a time, rows of `stride` floats. Throws cancelled,
-  // or what a worker threw; the cache slots of the step's rows then hold anything and nothing else has changed.
+  // Runs the step. The sink gets the logits of step.logit_rows, at most kLogitRows at a time, rows of `stride` floats. Throws
+  // cancelled, or what a worker threw; the cache slots of the step's rows then hold anything and nothing else has changed.
   // `step.cache` must hold blocks of the program's cache type for all rows. REQUIRES: reserve() for at least this many rows.
   void run(const Program& program, const Step& step, Team& team, const CancelToken* cancel, const LogitSink& sink,
            Section section = Section::trunk);

@@ -5,7 +5,8 @@
 // releases the others, carrying in the same word whether all are to leave. A waiting worker spins for a while, then yields, then
 // sleeps in the kernel, so that an idle gang costs nothing.
 //
-// On a host's executor there is no gang: each phase is one parallel_for, whose return is the barrier. The results are the same bits.
+// On a host's executor there is no gang: each phase is one parallel_for, whose return is the barrier. The results are the same
+// bits.
 #pragma once
 
 #include <atomic>
@@ -43,8 +44,8 @@ class Team {
     // Called by one thread between phases, when all workers have arrived; true ends the work.
     virtual bool between(std::int64_t finished_phase) = 0;
   };
-  // Runs all phases on all workers; returns when they are done. Rethrows the first exception of a worker, after which no further phase
-  // was begun. Callers from several threads take turns.
+  // Runs all phases on all workers; returns when they are done. Rethrows the first exception of a worker, after which no further
+  // phase was begun. Callers from several threads take turns.
   void execute(Work& work);
 
  private:

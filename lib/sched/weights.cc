@@ -92,14 +92,15 @@ struct WeightStore::Packing final : Team::Work {
       }
       std::uint64_t bytes = static_cast<std::uint64_t>((item.row_end - item.row_begin) * row_bytes(source.desc));
       std::uint64_t sum = done.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-      if (worker == 0 && *progress && !(*progress)(std::min(sum, store->source_), store->source_)) stop.store(true, std::memory_order_relaxed);
+      if (worker == 0 && *progress && !(*progress)(std::min(sum, store->source_), store->source_))
+        stop.store(true, std::memory_order_relaxed);
     }
   }
 };
 
 void WeightStore::load(const io::Checkpoint& checkpoint, const std::vector<model::MatrixSource>& matrices,
-                       const std::vector<model::VectorSource>& vectors, const Placement& placement, const BackendList& backends, Team& team,
-                       const std::shared_ptr<Accountant>& accountant, const CancelToken* cancel,
+                       const std::vector<model::VectorSource>& vectors, const Placement& placement, const BackendList& backends,
+                       Team& team, const std::shared_ptr<Accountant>& accountant, const CancelToken* cancel,
                        const std::function<bool(std::uint64_t, std::uint64_t)>& progress) {
   memory_ = accountant->allocate(MemoryClass::weights, bytes_, "model.weights");
   for (std::size_t v = 0; v < vectors.size(); ++v) {
@@ -131,7 +132,8 @@ void WeightStore::load(const io::Checkpoint& checkpoint, const std::vector<model
     largest = std::max(largest, std::min(step, d.rows) * row_bytes(d));
   }
   for (int w = 0; w < team.size(); ++w)
-    work.staging.push_back(accountant->allocate(MemoryClass::scratch, static_cast<std::size_t>(std::max<std::int64_t>(largest, 64)), "model.staging"));
+    work.staging.push_back(accountant->allocate(MemoryClass::scratch,
+                                                static_cast<std::size_t>(std::max<std::int64_t>(largest, 64)), "model.staging"));
   team.execute(work);
   if (work.stop.load()) throw Error(Code::cancelled, "model.open", "got a cancel request, expected to finish loading");
   if (progress) progress(source_, source_);

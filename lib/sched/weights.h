@@ -1,7 +1,7 @@
 // The weights of a model in memory: every matrix in the layout of its backend, every vector as float32, in one block.
 //
-// Workers read runs of rows with positioned reads and pack them at once, so that loading never holds more than the packed weights and
-// a few hundred KiB a worker.
+// Workers read runs of rows with positioned reads and pack them at once, so that loading never holds more than the packed weights
+// and a few hundred KiB a worker.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class WeightStore {
   WeightStore(const std::vector<model::MatrixSource>& matrices, const std::vector<model::VectorSource>& vectors,
               const Placement& placement, const BackendList& backends);
 
-  std::uint64_t bytes() const noexcept { return bytes_; }         // packed, vectors and scales included
-  std::uint64_t source_bytes() const noexcept { return source_; } // to read
+  std::uint64_t bytes() const noexcept { return bytes_; }          // packed, vectors and scales included
+  std::uint64_t source_bytes() const noexcept { return source_; }  // to read
 
   // Throws no_memory, io, cancelled; progress is called on this thread with bytes read.
   void load(const io::Checkpoint& checkpoint, const std::vector<model::MatrixSource>& matrices,

@@ -80,7 +80,8 @@ void CachePool::release(std::int32_t block) noexcept {
 std::int32_t CachePool::copy(BlockKind kind, std::int32_t block) {
   std::int32_t to = acquire(kind);
   CacheView v = view();
-  each_layer(kind, block, [&](std::byte* p, std::size_t n, std::size_t l) { std::memcpy(v.block(static_cast<std::int32_t>(l), to), p, n); });
+  each_layer(kind, block,
+             [&](std::byte* p, std::size_t n, std::size_t l) { std::memcpy(v.block(static_cast<std::int32_t>(l), to), p, n); });
   return to;
 }
 

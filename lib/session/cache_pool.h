@@ -1,8 +1,8 @@
 // Blocks of the key-value cache of a model, counted by reference so that forks share them.
 //
-// A block is kBlock positions of all full-attention layers, or of all sliding-window layers: the two kinds have their own ids, because
-// blocks behind a window are given back early. Blocks stand in slabs of kSlabBlocks, layer-major; slabs come from the accountant and go
-// back to it when their last block is free. A block starts zeroed. Not thread-safe: the engine holds its lock.
+// A block is kBlock positions of all full-attention layers, or of all sliding-window layers: the two kinds have their own ids,
+// because blocks behind a window are given back early. Blocks stand in slabs of kSlabBlocks, layer-major; slabs come from the
+// accountant and go back to it when their last block is free. A block starts zeroed. Not thread-safe: the engine holds its lock.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +48,14 @@ class CachePool {
 
   DType type_;
   std::shared_ptr<sched::Accountant> accountant_;
-  std::vector<BlockKind> kind_;             // by layer
-  std::vector<std::size_t> layer_offset_;   // by layer, in its slab
-  std::vector<std::size_t> layer_bytes_;    // by layer
-  std::size_t slab_bytes_[2] = {0, 0};      // by kind
+  std::vector<BlockKind> kind_;            // by layer
+  std::vector<std::size_t> layer_offset_;  // by layer, in its slab
+  std::vector<std::size_t> layer_bytes_;   // by layer
+  std::size_t slab_bytes_[2] = {0, 0};     // by kind
   std::int64_t window_ = 0;
-  std::vector<Slab> slabs_;                 // a hole has no memory
+  std::vector<Slab> slabs_;  // a hole has no memory
   std::vector<std::byte*> slab_data_;
-  std::vector<std::uint32_t> references_;   // by block id; 0: free
+  std::vector<std::uint32_t> references_;  // by block id; 0: free
   std::int64_t in_use_ = 0;
 };
 

@@ -28,7 +28,8 @@ void Candidates::normalise() {
   const double top = highest(list_);
   probabilities_.resize(list_.size());
   double sum = 0;
-  for (std::size_t i = 0; i < list_.size(); ++i) sum += probabilities_[i] = portable_exp(static_cast<double>(list_[i].logit) - top);
+  for (std::size_t i = 0; i < list_.size(); ++i)
+    sum += probabilities_[i] = portable_exp(static_cast<double>(list_[i].logit) - top);
   for (double& p : probabilities_) p /= sum;
 }
 
@@ -43,8 +44,8 @@ void Candidates::top_k(std::int32_t k) {
 void Candidates::top_p(float p) {
   if (p >= 1 || list_.size() < 2) return;
   if (!sorted_ && list_.size() > 256) {
-    // Usually a few tokens hold all of p. Take the head of the list, by quantities that do not depend on it being sorted, and only if it
-    // does not suffice twice as much.
+    // Usually a few tokens hold all of p. Take the head of the list, by quantities that do not depend on it being sorted, and
+    // only if it does not suffice twice as much.
     const double top = highest(list_);
     double sum = 0;
     for (const Candidate& c : list_) sum += portable_exp(static_cast<double>(c.logit) - top);
@@ -87,7 +88,9 @@ void Candidates::typical(float p) {
     if (q > 0) entropy -= q * portable_log(q);
   std::vector<std::pair<double, std::size_t>> distance(list_.size());
   for (std::size_t i = 0; i < list_.size(); ++i)
-    distance[i] = {probabilities_[i] > 0 ? std::fabs(-portable_log(probabilities_[i]) - entropy) : std::numeric_limits<double>::infinity(), i};
+    distance[i] = {
+        probabilities_[i] > 0 ? std::fabs(-portable_log(probabilities_[i]) - entropy) : std::numeric_limits<double>::infinity(),
+        i};
   std::sort(distance.begin(), distance.end());
   double reached = 0;
   std::size_t n = 0;
@@ -146,7 +149,8 @@ void Candidates::mirostat1(double mu, std::size_t vocab_size) {
   const std::size_t m = std::min<std::size_t>(100, list_.size());
   for (std::size_t i = 0; i + 1 < m; ++i) {
     if (probabilities_[i + 1] <= 0) break;
-    double t = portable_log(static_cast<double>(i + 2) / static_cast<double>(i + 1)), b = portable_log(probabilities_[i] / probabilities_[i + 1]);
+    double t = portable_log(static_cast<double>(i + 2) / static_cast<double>(i + 1)),
+           b = portable_log(probabilities_[i] / probabilities_[i + 1]);
     numerator += t * b;
     denominator += t * t;
   }

@@ -15,8 +15,8 @@ Lane& Engine::lane(Numerics numerics) {
   std::lock_guard lock(mutex_);
   auto& slot = lanes_[(numerics.exact ? 1 : 0) + (numerics.relaxed ? 2 : 0)];
   if (!slot) {
-    sched::Placement placement =
-        sched::place(*parts_.graph, *parts_.backends, numerics, parts_.preference, parts_.layouts.empty() ? nullptr : &parts_.layouts);
+    sched::Placement placement = sched::place(*parts_.graph, *parts_.backends, numerics, parts_.preference,
+                                              parts_.layouts.empty() ? nullptr : &parts_.layouts);
     slot = std::make_unique<Lane>(sched::Program(*parts_.graph, *parts_.backends, std::move(placement), parts_.weights, numerics,
                                                  numerics.exact ? DType::f32 : DType::f16),
                                   *parts_.graph, parts_.accountant);
@@ -84,11 +84,13 @@ void Engine::step(Lane& lane, std::span<Item> items, std::int64_t chunk, const C
   s.logit_rows = logit_rows_;
   s.cache = lane.pool.view();
   std::size_t seen = 0;
-  workspace_.run(lane.program, s, *parts_.team, cancel, [&](std::span<const std::int32_t> rows, std::span<const float> logits, std::int64_t stride) {
-    for (std::size_t r = 0; r < rows.size(); ++r, ++seen)
-      items[static_cast<std::size_t>(item_of_logit_[seen])].sink(positions_[static_cast<std::size_t>(rows[r])],
-                                                                  logits.subspan(r * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride)), stride);
-  });
+  workspace_.run(lane.program, s, *parts_.team, cancel,
+                 [&](std::span<const std::int32_t> rows, std::span<const float> logits, std::int64_t stride) {
+                   for (std::size_t r = 0; r < rows.size(); ++r, ++seen)
+                     items[static_cast<std::size_t>(item_of_logit_[seen])].sink(
+                         positions_[static_cast<std::size_t>(rows[r])],
+                         logits.subspan(r * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride)), stride);
+                 });
   std::int64_t first = 0;
   for (auto [i, rows] : parts_of_step_) {
     Timeline& t = *items[i].timeline;
@@ -109,7 +111,8 @@ void Engine::follow(Lane& lane, Item& item, std::int64_t chunk, const CancelToke
   const Timeline& t = *item.timeline;
   for (std::int64_t n = 0; (n = std::min({chunk, d.end() - d.cached(), t.size() - 1 - d.cached()})) > 0;) {
     const auto tokens = t.tokens().subspan(static_cast<std::size_t>(d.cached() + 1), static_cast<std::size_t>(n));
-    run_draft(lane, t, {.entry = d.cached(), .tokens = tokens, .states = d.state(d.cached()), .all_logits = true, .sink = item.draft_sink},
+    run_draft(lane, t,
+              {.entry = d.cached(), .tokens = tokens, .states = d.state(d.cached()), .all_logits = true, .sink = item.draft_sink},
               chunk, cancel);
     d.advance(d.cached() + n);
   }
@@ -138,8 +141,10 @@ void Engine::draft(Lane& lane, Timeline& t, DraftState& d, int k, std::int64_t c
     d.advance(d.cached() + n);
   }
   for (int i = 1; i < k; ++i) {
-    const Token before = token;  // entries past the last one are guesses: they are written again when the trunk's states are known
-    run_draft(lane, t, {.entry = last + i, .tokens = {&before, 1}, .states = state.data(), .next = state.data(), .sink = sink}, chunk, cancel);
+    const Token before =
+        token;  // entries past the last one are guesses: they are written again when the trunk's states are known
+    run_draft(lane, t, {.entry = last + i, .tokens = {&before, 1}, .states = state.data(), .next = state.data(), .sink = sink},
+              chunk, cancel);
   }
 }
 
@@ -169,7 +174,8 @@ void Engine::run_draft(Lane& lane, const Timeline& t, const Entries& e, std::int
       lane.program, s, *parts_.team, cancel,
       [&](std::span<const std::int32_t> which, std::span<const float> logits, std::int64_t stride) {
         for (std::size_t r = 0; r < which.size(); ++r)
-          e.sink(e.entry + which[r], logits.subspan(r * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride)), stride);
+          e.sink(e.entry + which[r], logits.subspan(r * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride)),
+                 stride);
       },
       sched::Section::draft);
   if (e.next != nullptr) std::copy_n(workspace_.value(graph.draft_next) + (n - 1) * row_stride(width), width, e.next);

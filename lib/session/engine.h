@@ -44,9 +44,9 @@ class Engine {
   Lane& lane(Numerics numerics);
 
   struct Item {
-    Timeline* timeline = nullptr;  // its tokens from cached() on are computed
+    Timeline* timeline = nullptr;                      // its tokens from cached() on are computed
     std::int64_t logits_from = std::int64_t{1} << 62;  // positions whose logits are wanted besides the last one's
-    DraftState* draft = nullptr;  // follows, in models that have the layer
+    DraftState* draft = nullptr;                       // follows, in models that have the layer
     // Logits of the draft layer's entries, if wanted: (first entry, rows, row stride).
     std::function<void(std::int64_t, std::span<const float>, std::int64_t)> draft_sink;
     // Gets (first position, rows, row stride); rows come in ascending order.
@@ -57,8 +57,8 @@ class Engine {
   void advance(Lane& lane, std::span<Item> items, std::int64_t chunk, const CancelToken* cancel,
                const std::function<bool(std::uint64_t, std::uint64_t)>& progress = {});
 
-  // Up to k drafts of the model's own layer after the timeline's last token, the only one that is not in the cache: choose gets the
-  // logits of each and says which token it is.
+  // Up to k drafts of the model's own layer after the timeline's last token, the only one that is not in the cache: choose gets
+  // the logits of each and says which token it is.
   void draft(Lane& lane, Timeline& timeline, DraftState& state, int k, std::int64_t chunk, const CancelToken* cancel,
              const std::function<Token(std::span<const float>)>& choose);
 
@@ -69,8 +69,9 @@ class Engine {
 
  private:
   struct Rows;
-  // The draft layer on entries [entry, entry + tokens.size()): tokens are those at entry + 1 and on, states (tokens, hidden_size). The
-  // sink gets the logits of the last entry, or of all; next, if not null, the layer's own state of the last one.
+  // The draft layer on entries [entry, entry + tokens.size()): tokens are those at entry + 1 and on, states (tokens,
+  // hidden_size). The sink gets the logits of the last entry, or of all; next, if not null, the layer's own state of the last
+  // one.
   struct Entries {
     std::int64_t entry = 0;
     std::span<const Token> tokens{};

@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC'11): random words as a function of a key
-// and a counter. No state, so that a draw depends on nothing but what it is the draw for.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC'11): random words as a function of a
+// key and a counter. No state, so that a draw depends on nothing but what it is the draw for.
 #pragma once
 
 #include <array>

@@ -36,13 +36,25 @@ inline double portable_exp(double x) {
   if (x > 709) return std::numeric_limits<double>::infinity();
   double n = std::floor(x * 1.4426950408889634 + 0.5);
   double r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;  // |r| <= 0.3466
-  double p = 1.0 / 87178291200.0;                                                  // 1 / 14!
-  const double factorial[] = {1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
-                              1.0 / 40320.0,      1.0 / 5040.0,      1.0 / 720.0,      1.0 / 120.0,     1.0 / 24.0,
-                              1.0 / 6.0,          0.5,               1.0,              1.0};
+  double p = 1.0 / 87178291200.0;                                                 // 1 / 14!
+  const double factorial[] = {1.0 / 6227020800.0,
+                              1.0 / 479001600.0,
+                              1.0 / 39916800.0,
+                              1.0 / 3628800.0,
+                              1.0 / 362880.0,
+                              1.0 / 40320.0,
+                              1.0 / 5040.0,
+                              1.0 / 720.0,
+                              1.0 / 120.0,
+                              1.0 / 24.0,
+                              1.0 / 6.0,
+                              0.5,
+                              1.0,
+                              1.0};
   for (double f : factorial) p = p * r + f;
   int k = static_cast<int>(n);
-  if (k < -1000) return p * std::bit_cast<double>(std::uint64_t{23} << 52) * std::bit_cast<double>(static_cast<std::uint64_t>(k + 2023) << 52);
+  if (k < -1000)
+    return p * std::bit_cast<double>(std::uint64_t{23} << 52) * std::bit_cast<double>(static_cast<std::uint64_t>(k + 2023) << 52);
   return p * std::bit_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52);
 }
 

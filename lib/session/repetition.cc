@@ -43,7 +43,8 @@ std::vector<std::pair<Token, std::int32_t>> repeated_suffixes(std::span<const To
     if (i + z[i] > right) left = i, right = i + z[i];
     if (std::size_t length = std::min(z[i], limit); length > 0) out.emplace_back(back(i - 1), static_cast<std::int32_t>(length));
   }
-  std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
+  std::sort(out.begin(), out.end(),
+            [](auto& a, auto& b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
   out.erase(std::unique(out.begin(), out.end(), [](auto& a, auto& b) { return a.first == b.first; }), out.end());
   return out;
 }
@@ -56,7 +57,8 @@ void penalise_dry(const SamplerOptions& o, std::span<const Token> history, std::
     if (std::find(o.dry_breakers.begin(), o.dry_breakers.end(), token) != o.dry_breakers.end()) continue;
     double exponent = static_cast<double>(length - o.dry_allowed_length);
     if (most > 0) exponent = std::min(exponent, most);
-    double penalty = static_cast<double>(o.dry_multiplier) * portable_exp(exponent * portable_log(static_cast<double>(o.dry_base)));
+    double penalty =
+        static_cast<double>(o.dry_multiplier) * portable_exp(exponent * portable_log(static_cast<double>(o.dry_base)));
     logits[static_cast<std::size_t>(token)] -= static_cast<float>(std::min(penalty, 1e30));
   }
 }

@@ -22,9 +22,10 @@ enum class Purpose : std::uint32_t { token = 0, xtc = 1 };
 
 // In (0, 1), 53 bits.
 double uniform(const SamplerOptions& o, std::int64_t position, Purpose purpose, std::uint32_t i) {
-  auto w = session::philox4x32_10({i >> 1, static_cast<std::uint32_t>(position), o.stream,
-                                   static_cast<std::uint32_t>(purpose) << 24 | (static_cast<std::uint32_t>(position >> 32) & 0xFFFFFFu)},
-                                  {static_cast<std::uint32_t>(o.seed), static_cast<std::uint32_t>(o.seed >> 32)});
+  auto w = session::philox4x32_10(
+      {i >> 1, static_cast<std::uint32_t>(position), o.stream,
+       static_cast<std::uint32_t>(purpose) << 24 | (static_cast<std::uint32_t>(position >> 32) & 0xFFFFFFu)},
+      {static_cast<std::uint32_t>(o.seed), static_cast<std::uint32_t>(o.seed >> 32)});
   std::uint64_t bits = (i & 1) ? std::uint64_t{w[2]} << 32 | w[3] : std::uint64_t{w[0]} << 32 | w[1];
   return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
 }
@@ -38,7 +39,8 @@ bool finite(float f) { return std::isfinite(f); }
 void validate(const SamplerOptions& o, std::size_t vocab_size) {
   range(finite(o.temperature) && o.temperature >= 0, "temperature", static_cast<double>(o.temperature), "0 or more");
   range(finite(o.dynatemp_range) && o.dynatemp_range >= 0, "dynatemp_range", static_cast<double>(o.dynatemp_range), "0 or more");
-  range(finite(o.dynatemp_exponent) && o.dynatemp_exponent > 0, "dynatemp_exponent", static_cast<double>(o.dynatemp_exponent), "above 0");
+  range(finite(o.dynatemp_exponent) && o.dynatemp_exponent > 0, "dynatemp_exponent", static_cast<double>(o.dynatemp_exponent),
+        "above 0");
   range(o.top_p > 0 && o.top_p <= 1, "top_p", static_cast<double>(o.top_p), "above 0 and at most 1");
   range(o.min_p >= 0 && o.min_p <= 1, "min_p", static_cast<double>(o.min_p), "0 to 1");
   range(o.typical_p > 0 && o.typical_p <= 1, "typical_p", static_cast<double>(o.typical_p), "above 0 and at most 1");
@@ -55,15 +57,19 @@ void validate(const SamplerOptions& o, std::size_t vocab_size) {
   range(o.dry_last_n >= -1, "dry_last_n", o.dry_last_n, "-1 or more");
   range(o.mirostat >= 0 && o.mirostat <= 2, "mirostat", o.mirostat, "0, 1 or 2");
   range(finite(o.mirostat_tau) && o.mirostat_tau > 0, "mirostat_tau", static_cast<double>(o.mirostat_tau), "above 0");
-  range(finite(o.mirostat_eta) && o.mirostat_eta > 0 && o.mirostat_eta <= 1, "mirostat_eta", static_cast<double>(o.mirostat_eta), "above 0 and at most 1");
+  range(finite(o.mirostat_eta) && o.mirostat_eta > 0 && o.mirostat_eta <= 1, "mirostat_eta", static_cast<double>(o.mirostat_eta),
+        "above 0 and at most 1");
   range(o.logit_bias.size() <= vocab_size, "logit_bias", static_cast<double>(o.logit_bias.size()), "at most one entry a token");
   for (auto [token, bias] : o.logit_bias) {
     range(token >= 0 && static_cast<std::size_t>(token) < vocab_size, "logit_bias", token, "token ids of the vocabulary");
-    range(!std::isnan(bias) && bias < std::numeric_limits<float>::infinity(), "logit_bias", static_cast<double>(bias), "a finite number or -infinity");
+    range(!std::isnan(bias) && bias < std::numeric_limits<float>::infinity(), "logit_bias", static_cast<double>(bias),
+          "a finite number or -infinity");
   }
-  for (Token t : o.dry_breakers) range(t >= 0 && static_cast<std::size_t>(t) < vocab_size, "dry_breakers", t, "token ids of the vocabulary");
+  for (Token t : o.dry_breakers)
+    range(t >= 0 && static_cast<std::size_t>(t) < vocab_size, "dry_breakers", t, "token ids of the vocabulary");
   for (std::size_t i = 0; i < o.order.size(); ++i)
-    range(std::find(o.order.begin(), o.order.begin() + static_cast<std::ptrdiff_t>(i), o.order[i]) == o.order.begin() + static_cast<std::ptrdiff_t>(i),
+    range(std::find(o.order.begin(), o.order.begin() + static_cast<std::ptrdiff_t>(i), o.order[i]) ==
+              o.order.begin() + static_cast<std::ptrdiff_t>(i),
           "order", static_cast<double>(i), "each stage at most once");
 }
 
@@ -71,7 +77,8 @@ void validate(const SamplerOptions& o, std::size_t vocab_size) {
 
 std::vector<SamplerStage> default_sampler_order() {
   std::vector<SamplerStage> out;
-  for (auto s = SamplerStage::logit_bias; s <= SamplerStage::temperature; s = static_cast<SamplerStage>(static_cast<int>(s) + 1)) out.push_back(s);
+  for (auto s = SamplerStage::logit_bias; s <= SamplerStage::temperature; s = static_cast<SamplerStage>(static_cast<int>(s) + 1))
+    out.push_back(s);
   return out;
 }
 
@@ -90,16 +97,30 @@ struct Sampler::Impl {
     switch (stage) {
       case SamplerStage::logit_bias:
       case SamplerStage::penalties:
-      case SamplerStage::dry: break;  // on the logits, before there are candidates
-      case SamplerStage::top_n_sigma: if (cut) candidates.top_n_sigma(o.top_n_sigma); break;
-      case SamplerStage::top_k: if (cut) candidates.top_k(o.top_k); break;
-      case SamplerStage::typical: if (cut) candidates.typical(o.typical_p); break;
-      case SamplerStage::top_p: if (cut) candidates.top_p(o.top_p); break;
-      case SamplerStage::min_p: if (cut) candidates.min_p(o.min_p); break;
-      case SamplerStage::xtc:
-        if (cut && o.xtc_probability > 0) candidates.xtc(o.xtc_probability, o.xtc_threshold, uniform(o, position, Purpose::xtc, 0));
+      case SamplerStage::dry:
+        break;  // on the logits, before there are candidates
+      case SamplerStage::top_n_sigma:
+        if (cut) candidates.top_n_sigma(o.top_n_sigma);
         break;
-      case SamplerStage::temperature: candidates.temperature(o.temperature, o.dynatemp_range, o.dynatemp_exponent); break;
+      case SamplerStage::top_k:
+        if (cut) candidates.top_k(o.top_k);
+        break;
+      case SamplerStage::typical:
+        if (cut) candidates.typical(o.typical_p);
+        break;
+      case SamplerStage::top_p:
+        if (cut) candidates.top_p(o.top_p);
+        break;
+      case SamplerStage::min_p:
+        if (cut) candidates.min_p(o.min_p);
+        break;
+      case SamplerStage::xtc:
+        if (cut && o.xtc_probability > 0)
+          candidates.xtc(o.xtc_probability, o.xtc_threshold, uniform(o, position, Purpose::xtc, 0));
+        break;
+      case SamplerStage::temperature:
+        candidates.temperature(o.temperature, o.dynatemp_range, o.dynatemp_exponent);
+        break;
     }
   }
 
@@ -145,7 +166,8 @@ Token Sampler::sample(std::span<const float> input, std::int64_t position, std::
   if (input.size() != me.vocab_size)
     throw Error(Code::argument, "sampler.sample", fmt::format("got {} logits, expected {}", input.size(), me.vocab_size));
   if (!allowed.empty() && allowed.size() * 32 < me.vocab_size)
-    throw Error(Code::argument, "sampler.sample", fmt::format("got a mask of {} bits, expected {}", allowed.size() * 32, me.vocab_size));
+    throw Error(Code::argument, "sampler.sample",
+                fmt::format("got a mask of {} bits, expected {}", allowed.size() * 32, me.vocab_size));
   bool any = false;
   for (float l : input) {
     if (std::isnan(l) || l == std::numeric_limits<float>::infinity())
@@ -182,7 +204,9 @@ Token Sampler::sample(std::span<const float> input, std::int64_t position, std::
   double best = -std::numeric_limits<double>::infinity();
   Token chosen = kNoToken;
   auto draw = [&](const Candidate& c) {
-    double value = static_cast<double>(c.logit) - session::portable_log(-session::portable_log(uniform(o, position, Purpose::token, static_cast<std::uint32_t>(c.id))));
+    double value =
+        static_cast<double>(c.logit) -
+        session::portable_log(-session::portable_log(uniform(o, position, Purpose::token, static_cast<std::uint32_t>(c.id))));
     if (value > best || (value == best && c.id < chosen)) best = value, chosen = c.id;
   };
   for (const Candidate& c : list)
@@ -190,7 +214,8 @@ Token Sampler::sample(std::span<const float> input, std::int64_t position, std::
   for (const Candidate& c : list)
     if (c.logit != top && static_cast<double>(c.logit) + 37.5 >= best) draw(c);
   if (o.mirostat != 0) {
-    double next = mu - static_cast<double>(o.mirostat_eta) * (me.candidates.surprise(chosen) - static_cast<double>(o.mirostat_tau));
+    double next =
+        mu - static_cast<double>(o.mirostat_eta) * (me.candidates.surprise(chosen) - static_cast<double>(o.mirostat_tau));
     me.mu.emplace_back(me.history.size() + 1, next);
   }
   return chosen;

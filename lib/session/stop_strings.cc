@@ -10,10 +10,12 @@
 namespace dsv31::inline v1::session {
 
 StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
-  if (stops_.size() > 64) throw Error(Code::argument, "generate.stop", fmt::format("got {} strings, expected at most 64", stops_.size()));
+  if (stops_.size() > 64)
+    throw Error(Code::argument, "generate.stop", fmt::format("got {} strings, expected at most 64", stops_.size()));
   for (std::size_t i = 0; i < stops_.size(); ++i)
     if (stops_[i].empty() || stops_[i].size() > 4096)
-      throw Error(Code::argument, "generate.stop", fmt::format("got a string of {} bytes at index {}, expected 1 to 4096", stops_[i].size(), i));
+      throw Error(Code::argument, "generate.stop",
+                  fmt::format("got a string of {} bytes at index {}, expected 1 to 4096", stops_[i].size(), i));
 }
 
 std::string StopStrings::push(std::string_view piece) {

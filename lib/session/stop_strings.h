@@ -1,5 +1,5 @@
-// Stop strings over a stream of text that comes in pieces: what may still turn into a stop string is held back, what may not is let
-// go at once. Matching is of bytes, across any borders of the pieces.
+// Stop strings over a stream of text that comes in pieces: what may still turn into a stop string is held back, what may not is
+// let go at once. Matching is of bytes, across any borders of the pieces.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // The tokens of one session and the cache blocks that hold them. Everything that moves in a session moves here.
 //
-// tokens()[0, cached()) are in the cache; the rest will be computed by the next step. A block is written only while this timeline is
-// its one owner; a shared one is copied first. Not thread-safe: the engine holds its lock where the pool is touched.
+// tokens()[0, cached()) are in the cache; the rest will be computed by the next step. A block is written only while this timeline
+// is its one owner; a shared one is copied first. Not thread-safe: the engine holds its lock where the pool is touched.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,8 @@ class Timeline {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::int64_t cached() const { return cached_; }
 
-  // The blocks of [cached, cached + rows) exist and are this timeline's own afterwards. Throws no_memory; the tokens and what is cached
-  // of them are untouched.
-  // from: rows from there on are written again, and their blocks made this timeline's own too.
+  // The blocks of [cached, cached + rows) exist and are this timeline's own afterwards. Throws no_memory; the tokens and what is
+  // cached of them are untouched. from: rows from there on are written again, and their blocks made this timeline's own too.
   void prepare(std::int64_t rows, std::int64_t from = std::int64_t{1} << 62);
   // The blocks as a step wants them, valid until the timeline changes.
   SequenceRows rows(std::int64_t first_row, std::int64_t rows) const;

@@ -37,7 +37,8 @@ struct Loaded {
 std::vector<int32_t> question(const dsv31_model* m) {
   std::vector<int32_t> ids(256);
   size_t n = 0;
-  REQUIRE(dsv31_chat_prompt(m, R"([{"role": "user", "content": "What is the capital of France?"}])", 0, ids.data(), ids.size(), &n, nullptr) == DSV31_OK);
+  REQUIRE(dsv31_chat_prompt(m, R"([{"role": "user", "content": "What is the capital of France?"}])", 0, ids.data(), ids.size(),
+                            &n, nullptr) == DSV31_OK);
   ids.resize(n);
   return ids;
 }

@@ -31,7 +31,9 @@ std::vector<Subject> subjects() {
           {random_model("deepseek_v2"), {.exact = true}, 100}};
 }
 
-std::vector<float> base(const Subject& s, std::span<const Token> ids) { return all_logits(Model::open(runtime_with(1), s.path), ids, s.compute); }
+std::vector<float> base(const Subject& s, std::span<const Token> ids) {
+  return all_logits(Model::open(runtime_with(1), s.path), ids, s.compute);
+}
 
 }  // namespace
 
@@ -94,7 +96,10 @@ TEST_CASE("alone and beside four other sequences gives the same bits") {
     for (std::size_t i = 0; i < texts.size(); ++i) sessions.emplace_back(model, s.compute);
     std::vector<std::size_t> done(texts.size(), 0);
     // Steps of one, of a few and of many tokens, until all are through.
-    for (std::size_t step = 0; std::any_of(done.begin(), done.end(), [&](std::size_t& d) { return d < texts[static_cast<std::size_t>(&d - done.data())].size(); }); ++step) {
+    for (std::size_t step = 0;
+         std::any_of(done.begin(), done.end(),
+                     [&](std::size_t& d) { return d < texts[static_cast<std::size_t>(&d - done.data())].size(); });
+         ++step) {
       std::vector<Advance> items;
       for (std::size_t i = 0; i < texts.size(); ++i) {
         std::size_t n = std::min(texts[i].size() - done[i], step % 3 == 0 ? std::size_t{1} : 3 * i + step);
@@ -129,7 +134,10 @@ TEST_CASE("a random walk of 10,000 steps stays equal to a cache-free computation
       std::size_t which = rng() % all.size();
       Session& s = *all[which];
       switch (rng() % 8) {
-        case 0: case 1: case 2: case 3: {
+        case 0:
+        case 1:
+        case 2:
+        case 3: {
           std::size_t n = rng() % 10 == 0 ? rng() % 120 : 1 + rng() % 4;
           auto more = made_tokens(n, rng(), 320);
           if (s.size() + static_cast<std::int64_t>(n) <= 700) s.append(more);
@@ -138,7 +146,9 @@ TEST_CASE("a random walk of 10,000 steps stays equal to a cache-free computation
         case 4:
           if (all.size() < 5) all.push_back(std::make_unique<Session>(s.fork()));
           break;
-        case 5: s.rewind(s.size() - static_cast<std::int64_t>(rng() % static_cast<unsigned>(std::min<std::int64_t>(s.size(), 80) + 1))); break;
+        case 5:
+          s.rewind(s.size() - static_cast<std::int64_t>(rng() % static_cast<unsigned>(std::min<std::int64_t>(s.size(), 80) + 1)));
+          break;
         case 6: {
           auto target = std::vector<Token>(s.tokens().begin(), s.tokens().end());
           if (!target.empty()) target[rng() % target.size()] = static_cast<Token>(rng() % 320);

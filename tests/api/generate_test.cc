@@ -18,7 +18,8 @@ std::vector<Token> prompt(const std::string& question, bool thinking) {
   return tiny().tokenizer().encode(tiny().chat_template().render({{.role = "user", .content = question}}, o));
 }
 
-GenerateResult ask(const std::string& question, bool thinking, GenerateOptions o = {.max_tokens = 200, .sampler = SamplerOptions::greedy()}) {
+GenerateResult ask(const std::string& question, bool thinking,
+                   GenerateOptions o = {.max_tokens = 200, .sampler = SamplerOptions::greedy()}) {
   Session s(tiny());
   s.append(prompt(question, thinking));
   return s.generate(o);

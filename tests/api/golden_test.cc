@@ -1,4 +1,5 @@
-// The reference implementation's numbers, from the public API down: every architecture, on the plain backend and on the default one.
+// The reference implementation's numbers, from the public API down: every architecture, on the plain backend and on the default
+// one.
 #include <algorithm>
 #include <iostream>
 
@@ -10,8 +11,10 @@ using namespace dsv31::test;
 
 namespace {
 
-const char* const kModels[] = {"llama",    "llama3_rope",      "qwen2",       "qwen3",           "qwen3_moe", "gemma3",
-                               "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_bf16", "deepseek_v3_fp8", "deepseek_v32"};
+const char* const kModels[] = {
+    "llama",       "llama3_rope",      "qwen2",       "qwen3",           "qwen3_moe",        "gemma3",
+    "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_bf16", "deepseek_v3_fp8",
+    "deepseek_v32"};
 
 std::vector<Token> greedy(const Model& model, std::span<const Token> prompt, std::int64_t n) {
   Session session(model, {.exact = true});
@@ -31,8 +34,8 @@ TEST_CASE("exact logits equal the recorded ones, greedy tokens are identical") {
         const std::string at = std::to_string(i);
         auto want = golden.floats(at + ".logits");
         auto got = all_logits(model, golden.ids(at + ".input_ids"), {.exact = true});
-        INFO(name << " prompt " << i << " on '" << backend << "': max difference " << max_difference(got, want) << " of " << max_abs(want) << ", NMSE "
-                  << nmse(got, want));
+        INFO(name << " prompt " << i << " on '" << backend << "': max difference " << max_difference(got, want) << " of "
+                  << max_abs(want) << ", NMSE " << nmse(got, want));
         if (std::string(name) == "deepseek_v3_bf16") {
           CHECK(nmse(got, want) <= 1e-6);
         } else {
@@ -86,18 +89,22 @@ TEST_CASE("sparse attention within index_topk has the bits of dense attention") 
     for (bool exact : {false, true}) {
       Runtime runtime = runtime_with(2, "", backend);
       const std::string path = random_model("deepseek_v32");
-      Model sparse = Model::open(runtime, std::make_shared<Edited>(path, "config.json", "\"index_topk\": 8", "\"index_topk\": 300"), "");
-      Model dense = Model::open(runtime, std::make_shared<Edited>(path, "config.json", "\"deepseek_v32\"", "\"deepseek_v3\""), "");
+      Model sparse =
+          Model::open(runtime, std::make_shared<Edited>(path, "config.json", "\"index_topk\": 8", "\"index_topk\": 300"), "");
+      Model dense =
+          Model::open(runtime, std::make_shared<Edited>(path, "config.json", "\"deepseek_v32\"", "\"deepseek_v3\""), "");
       auto ids = made_tokens(300, 11, 320);
       CHECK(sparse.info().architecture == "deepseek_v32");
       CHECK(dense.info().architecture == "deepseek_v3");
-      CHECK(same_bits(all_logits(sparse, ids, {.exact = exact, .chunk = 70}), all_logits(dense, ids, {.exact = exact, .chunk = 70})));
+      CHECK(same_bits(all_logits(sparse, ids, {.exact = exact, .chunk = 70}),
+                      all_logits(dense, ids, {.exact = exact, .chunk = 70})));
     }
 }
 
 TEST_CASE("a GGUF of the same weights gives the logits of the folder") {
   Runtime runtime = runtime_with(2);
-  Model folder = Model::open(runtime, random_model("deepseek_v3")), gguf = Model::open(runtime, random_model("deepseek_v3") + "/deepseek_v3.gguf");
+  Model folder = Model::open(runtime, random_model("deepseek_v3")),
+        gguf = Model::open(runtime, random_model("deepseek_v3") + "/deepseek_v3.gguf");
   auto ids = made_tokens(150, 3, folder.info().vocab_size);
   CHECK(nmse(all_logits(gguf, ids, {.exact = true}), all_logits(folder, ids, {.exact = true})) <= 1e-12);
   Golden golden(random_model("deepseek_v3") + "/golden.safetensors");
@@ -121,8 +128,10 @@ TEST_CASE("relaxed mode's expanded latent attention agrees with the absorbed for
 double median_row_nmse(const std::vector<float>& got, const std::vector<float>& reference, std::size_t vocab) {
   std::vector<double> rows;
   for (std::size_t at = 0; at + vocab <= reference.size(); at += vocab)
-    rows.push_back(nmse(std::vector<float>(got.begin() + static_cast<std::ptrdiff_t>(at), got.begin() + static_cast<std::ptrdiff_t>(at + vocab)),
-                        std::vector<float>(reference.begin() + static_cast<std::ptrdiff_t>(at), reference.begin() + static_cast<std::ptrdiff_t>(at + vocab))));
+    rows.push_back(nmse(
+        std::vector<float>(got.begin() + static_cast<std::ptrdiff_t>(at), got.begin() + static_cast<std::ptrdiff_t>(at + vocab)),
+        std::vector<float>(reference.begin() + static_cast<std::ptrdiff_t>(at),
+                           reference.begin() + static_cast<std::ptrdiff_t>(at + vocab))));
   std::sort(rows.begin(), rows.end());
   return rows[rows.size() / 2];
 }
@@ -132,7 +141,8 @@ TEST_CASE("fast arithmetic stays near exact on every architecture") {
   for (const char* name : kModels) {
     Model model = Model::open(runtime, random_model(name));
     auto ids = made_tokens(200, 9, model.info().vocab_size);
-    double e = median_row_nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}), static_cast<std::size_t>(model.info().vocab_size));
+    double e = median_row_nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}),
+                               static_cast<std::size_t>(model.info().vocab_size));
     INFO(name << " NMSE " << e);
     CHECK(e <= 1e-5);  // the weights are float, so this is the f16 cache alone
   }
@@ -143,7 +153,8 @@ TEST_CASE("the embedded model in Q8_0: fast arithmetic stays near exact, on ever
     std::cout << "[isa] " << isa << " ran\n";
     Model model = Model::open(runtime_with(2, isa), DSV31_TINY_MODEL);
     auto ids = made_tokens(isa == "generic" ? 40 : 200, 9, model.info().vocab_size);
-    double e = median_row_nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}), static_cast<std::size_t>(model.info().vocab_size));
+    double e = median_row_nmse(all_logits(model, ids, {}), all_logits(model, ids, {.exact = true}),
+                               static_cast<std::size_t>(model.info().vocab_size));
     INFO(isa << " NMSE " << e);
     CHECK(e <= 1e-3);
   }

@@ -139,7 +139,8 @@ TEST_CASE("the plan is known before anything is allocated, and the budget holds"
   RuntimeOptions o;
   o.threads = 1;
   o.memory_budget = plan.weights - 1;
-  expect_error(Code::no_memory, {"model.weights", std::to_string(plan.weights)}, [&] { Model::open(Runtime(o), DSV31_TINY_MODEL); });
+  expect_error(Code::no_memory, {"model.weights", std::to_string(plan.weights)},
+               [&] { Model::open(Runtime(o), DSV31_TINY_MODEL); });
   o.memory_budget = plan.total + (1 << 20);  // and the staging of the loader
   Runtime enough(o);
   Model model = Model::open(enough, DSV31_TINY_MODEL);
@@ -220,7 +221,8 @@ TEST_CASE("loading reports progress that never falls, and can be cancelled by it
   CHECK(calls > 3);
   int d = descriptors();
   expect_error(Code::cancelled, {}, [] {
-    Model::open(runtime_with(2), DSV31_TINY_MODEL, {.progress = [](Stage s, std::uint64_t, std::uint64_t) { return s != Stage::read_weights; }});
+    Model::open(runtime_with(2), DSV31_TINY_MODEL,
+                {.progress = [](Stage s, std::uint64_t, std::uint64_t) { return s != Stage::read_weights; }});
   });
   CancelToken token;
   token.cancel();

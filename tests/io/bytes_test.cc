@@ -23,9 +23,8 @@ TEST_CASE("checked arithmetic holds at its boundary and throws one past it") {
   CHECK(checked_mul(0, kTop, kField) == 0);
   CHECK(checked_mul(kTop, 0, kField) == 0);
   expect_error(Code::format, {"blk.0.w"}, [] { checked_mul(kTop / 3 + 1, 3, kField); });
-  expect_error(Code::limit, {"split"}, [] {
-    checked_mul(std::uint64_t{1} << 32, std::uint64_t{1} << 32, {"gguf", "split", Code::limit});
-  });
+  expect_error(Code::limit, {"split"},
+               [] { checked_mul(std::uint64_t{1} << 32, std::uint64_t{1} << 32, {"gguf", "split", Code::limit}); });
 }
 
 TEST_CASE("align_up holds up to the last multiple and throws after it") {

@@ -1,6 +1,6 @@
-// Real models, as users have them: exact arithmetic against transformers on the dequantised weights, fast arithmetic against exact, with
-// llama.cpp's own distance from the same reference as the yardstick. The yardsticks stand in the metadata of the recordings:
-// llama.cpp 0.3.36 (Python package) against transformers over the first 700 tokens of tests/data/real/text_700.txt.
+// Real models, as users have them: exact arithmetic against transformers on the dequantised weights, fast arithmetic against
+// exact, with llama.cpp's own distance from the same reference as the yardstick. The yardsticks stand in the metadata of the
+// recordings: llama.cpp 0.3.36 (Python package) against transformers over the first 700 tokens of tests/data/real/text_700.txt.
 #include <algorithm>
 #include <iostream>
 
@@ -53,9 +53,11 @@ TEST_CASE("exact: recorded logits of short prompts and 32 greedy tokens") {
       auto top_ids = golden.ids(at + ".top16_ids");
       auto top_logits = golden.floats(at + ".top16_logits");
       std::vector<float> mine;
-      for (std::size_t k = 0; k < top_ids.size(); ++k) mine.push_back(rows[k / 16 * vocab + static_cast<std::size_t>(top_ids[k])]);
+      for (std::size_t k = 0; k < top_ids.size(); ++k)
+        mine.push_back(rows[k / 16 * vocab + static_cast<std::size_t>(top_ids[k])]);
       CHECK(nmse(mine, top_logits) <= 1e-8);
-      auto generated = s.generate({.max_tokens = 32, .sampler = SamplerOptions::greedy(), .ignore_end_of_generation = true}).tokens;
+      auto generated =
+          s.generate({.max_tokens = 32, .sampler = SamplerOptions::greedy(), .ignore_end_of_generation = true}).tokens;
       CHECK(generated == golden.ids(at + ".greedy"));
     }
   }
@@ -70,7 +72,9 @@ TEST_CASE("700 tokens: exact equals the recording; fast is as near to exact as l
     const std::size_t vocab = static_cast<std::size_t>(model.info().vocab_size);
 
     std::vector<float> exact = all_logits(model, ids, {.exact = true}), picked;
-    for (Token p : positions) picked.insert(picked.end(), exact.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * vocab), exact.begin() + static_cast<std::ptrdiff_t>((static_cast<std::size_t>(p) + 1) * vocab));
+    for (Token p : positions)
+      picked.insert(picked.end(), exact.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * vocab),
+                    exact.begin() + static_cast<std::ptrdiff_t>((static_cast<std::size_t>(p) + 1) * vocab));
     INFO(r.name << " NMSE " << nmse(picked, want));
     CHECK(nmse(picked, want) <= 1e-8);
 
@@ -92,8 +96,9 @@ TEST_CASE("700 tokens: exact equals the recording; fast is as near to exact as l
       ++row;
     });
     const double n = static_cast<double>(ids.size());
-    std::cout << r.name << ": KL divergence " << divergence / n << " (llama.cpp " << r.peer_kld << "), top-1 " << static_cast<double>(same) / n << " (llama.cpp "
-              << r.peer_top1 << "), perplexity exact " << std::exp(nll_exact / (n - 1)) << " fast " << std::exp(nll_fast / (n - 1)) << "\n";
+    std::cout << r.name << ": KL divergence " << divergence / n << " (llama.cpp " << r.peer_kld << "), top-1 "
+              << static_cast<double>(same) / n << " (llama.cpp " << r.peer_top1 << "), perplexity exact "
+              << std::exp(nll_exact / (n - 1)) << " fast " << std::exp(nll_fast / (n - 1)) << "\n";
     CHECK(worst_nll <= 2e-3);
     CHECK(divergence / n <= 1.05 * r.peer_kld);
     CHECK(static_cast<double>(same) / n >= r.peer_top1 - 0.005);

@@ -14,7 +14,8 @@ namespace {
 struct Fake final : Backend {
   std::string name_, layout_;
   std::function<int(const Op&)> like;  // negative: not supported
-  Fake(std::string n, std::string l, std::function<int(const Op&)> f) : name_(std::move(n)), layout_(std::move(l)), like(std::move(f)) {}
+  Fake(std::string n, std::string l, std::function<int(const Op&)> f)
+      : name_(std::move(n)), layout_(std::move(l)), like(std::move(f)) {}
   std::string_view name() const override { return name_; }
   bool supports(const Op& op, const Graph&, Numerics) const override { return like(op) >= 0; }
   int affinity(const Op& op, const Graph&, Numerics) const override { return like(op); }

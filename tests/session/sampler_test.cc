@@ -48,7 +48,8 @@ float ln(double p) { return static_cast<float>(std::log(p)); }
 TEST_CASE("Philox4x32-10 gives the published vectors") {
   using session::philox4x32_10;
   CHECK(philox4x32_10({0, 0, 0, 0}, {0, 0}) == std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-  CHECK(philox4x32_10({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) == std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox4x32_10({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) ==
+        std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   CHECK(philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
         std::array<std::uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
@@ -151,7 +152,8 @@ TEST_CASE("top_p keeps the token that crosses p") {
     shortcut.top_p(0.9f);
     std::vector<std::pair<float, Token>> sorted;
     double sum = 0;
-    for (std::size_t i = 0; i < logits.size(); ++i) sorted.emplace_back(-logits[i], static_cast<Token>(i)), sum += std::exp(static_cast<double>(logits[i]));
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      sorted.emplace_back(-logits[i], static_cast<Token>(i)), sum += std::exp(static_cast<double>(logits[i]));
     std::sort(sorted.begin(), sorted.end());
     double reached = 0;
     std::vector<Token> kept;

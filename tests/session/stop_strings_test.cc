@@ -22,9 +22,9 @@ TEST_CASE("a stop string is found however the text is cut") {
 
 TEST_CASE("what cannot become a stop string is let go at once") {
   StopStrings stop({"ab", "bcd"});
-  CHECK(stop.push("xa") == "x");    // "a" may become "ab"
+  CHECK(stop.push("xa") == "x");  // "a" may become "ab"
   CHECK(stop.push("c") == "ac");
-  CHECK(stop.push("bc") == "");     // may become "bcd"
+  CHECK(stop.push("bc") == "");  // may become "bcd"
   CHECK(stop.push("e") == "bce");
   CHECK(stop.push("zb") == "z");
   CHECK(stop.finish() == "b");

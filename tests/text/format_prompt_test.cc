@@ -196,12 +196,10 @@ TEST_CASE("what a message holds is never trusted, and markers are") {
 }
 
 TEST_CASE("bad input to a built-in format is an argument that names the field") {
-  expect_error(Code::argument, {"messages[1].role"}, [] {
-    prompt(ChatFormat::deepseek_v3_1, {{.role = "user", .content = "q"}, {.role = "poet", .content = "q"}});
-  });
-  expect_error(Code::argument, {"messages[0].tool_calls[0].arguments"}, [] {
-    prompt(ChatFormat::deepseek_v3_2, {{.role = "assistant", .tool_calls = {{"", "f", "[1]"}}}});
-  });
+  expect_error(Code::argument, {"messages[1].role"},
+               [] { prompt(ChatFormat::deepseek_v3_1, {{.role = "user", .content = "q"}, {.role = "poet", .content = "q"}}); });
+  expect_error(Code::argument, {"messages[0].tool_calls[0].arguments"},
+               [] { prompt(ChatFormat::deepseek_v3_2, {{.role = "assistant", .tool_calls = {{"", "f", "[1]"}}}}); });
   expect_error(Code::argument, {"tools[0].function.name"},
                [] { prompt(ChatFormat::deepseek_v3_1, kTalk, {.tools = R"([{"function":{}}])"}); });
   expect_error(Code::argument, {"kwargs"}, [] { prompt(ChatFormat::deepseek_v3_1, kTalk, {.kwargs = R"({"x":1})"}); });

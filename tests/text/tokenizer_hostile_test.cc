@@ -90,12 +90,10 @@ TEST_CASE("T02 ids with gaps, repeats, negatives and out of range") {
   expect_error(Code::mismatch, {"tokenizer.ggml.eot_token_id"},
                [] { open_gguf(good_gguf().i32("tokenizer.ggml.eot_token_id", -2)); });
   expect_error(Code::format, {"token 3", "token 0"}, [] { open_gguf(gguf({"a", "b", "ab", "a"}, {"a b"}, {1, 1, 1, 1})); });
-  expect_error(Code::format, {"tokenizer.ggml.token_type", "3 elements", "4"}, [] {
-    open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 1, 1}));
-  });
-  expect_error(Code::format, {"tokenizer.ggml.token_type", "got 9 for token 1"}, [] {
-    open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 9, 1, 3}));
-  });
+  expect_error(Code::format, {"tokenizer.ggml.token_type", "3 elements", "4"},
+               [] { open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 1, 1})); });
+  expect_error(Code::format, {"tokenizer.ggml.token_type", "got 9 for token 1"},
+               [] { open_gguf(gguf({"a", "b", "ab", "<s>"}, {"a b"}, {1, 9, 1, 3})); });
 }
 
 TEST_CASE("T03 merges that name no token or are not two texts") {
@@ -114,9 +112,8 @@ TEST_CASE("T03 merges that name no token or are not two texts") {
   CHECK(open_json(merges(R"([["a","b"]])")).encode("ab") == std::vector<Token>{2});
   CHECK(open_json(merges(R"(["a b","a b"])")).encode("ab") == std::vector<Token>{2});
   expect_error(Code::format, {"tokenizer.ggml.merges", "merge 0"}, [] { open_gguf(gguf({"a", "b"}, {"a b"}, {1, 1})); });
-  expect_error(Code::format, {"tokenizer.ggml.merges", "merge 1"}, [] {
-    open_gguf(gguf({"a", "b", "ab"}, {"a b", "ab"}, {1, 1, 1}));
-  });
+  expect_error(Code::format, {"tokenizer.ggml.merges", "merge 1"},
+               [] { open_gguf(gguf({"a", "b", "ab"}, {"a b", "ab"}, {1, 1, 1})); });
   std::string many = "[";
   for (std::size_t i = 0; i <= text::kMaxMerges; ++i) many += i == 0 ? "\"a b\"" : ",\"a b\"";
   expect_error(Code::limit, {"model.merges"}, [&] { open_json(merges(many + "]")); });

@@ -258,7 +258,7 @@ TEST_CASE("latent attention agrees with expanded keys and values in double preci
     const Schedule schedule{{{0, 0, 300}}, {{0, 300, 212}}, {{0, 512, 1}}, {{0, 513, 7}}, {{0, 520, 1}}};
     const Result result = run_all(model, isas().back(), {in}, schedule, {.workers = 2});
     for (const std::int64_t p : {0, 1, 16, 63, 64, 65, 255, 256, 257, 300, 511, 512, 515, 520})
-      for (std::int64_t h = 0; h<s.heads; h += s.heads> 10 ? 7 : 1) {
+      for (std::int64_t h = 0; h < s.heads; h += s.heads > 10 ? 7 : 1) {
         INFO("position " << p << " head " << h);
         REQUIRE(excess(model, in, result, p, h) <= 1);
       }

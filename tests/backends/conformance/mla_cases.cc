@@ -27,9 +27,9 @@ std::vector<float> random_lists(CaseBuilder& b, const std::vector<Past>& sequenc
           lists.push_back(std::bit_cast<float>(static_cast<std::int32_t>(t)));
           --left;
         }
-      lists.resize((lists.size() + static_cast<std::size_t>(topk) - 1) / static_cast<std::size_t>(topk) *
-                       static_cast<std::size_t>(topk),
-                   std::bit_cast<float>(std::int32_t{-1}));
+      lists.resize(
+          (lists.size() + static_cast<std::size_t>(topk) - 1) / static_cast<std::size_t>(topk) * static_cast<std::size_t>(topk),
+          std::bit_cast<float>(std::int32_t{-1}));
     }
   return lists;
 }

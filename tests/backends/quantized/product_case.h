@@ -18,10 +18,10 @@ using namespace dsv31;
 template <class T>
 class Aligned {  // zeroed, 64-byte aligned
  public:
-  explicit Aligned(std::size_t n) : n_(n), p_(static_cast<T*>(::operator new (n * sizeof(T) + 64, std::align_val_t{64}))) {
+  explicit Aligned(std::size_t n) : n_(n), p_(static_cast<T*>(::operator new(n * sizeof(T) + 64, std::align_val_t{64}))) {
     std::memset(static_cast<void*>(p_), 0, n * sizeof(T) + 64);
   }
-  ~Aligned() { ::operator delete (p_, std::align_val_t{64}); }
+  ~Aligned() { ::operator delete(p_, std::align_val_t{64}); }
   Aligned(const Aligned&) = delete;
   Aligned& operator=(const Aligned&) = delete;
   T* data() { return p_; }

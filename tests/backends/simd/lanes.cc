@@ -162,7 +162,7 @@ TEST_CASE("every operation gives the bits of the generic lanes") {
   for (Isa isa : isas()) {
     const auto& p = test::probe(isa);
     int wrong = 0;
-    const test::Probe::Unary test::Probe::*unary[] = {
+    const test::Probe::Unary test::Probe::* unary[] = {
         &test::Probe::exp,       &test::Probe::log, &test::Probe::tanh, &test::Probe::sigmoid, &test::Probe::silu,
         &test::Probe::gelu_tanh, &test::Probe::sin, &test::Probe::cos,  &test::Probe::round,   &test::Probe::floor,
         &test::Probe::sqrt,      &test::Probe::abs, &test::Probe::neg,  &test::Probe::integer};

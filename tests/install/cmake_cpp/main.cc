@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   dsv31::Runtime runtime({.threads = 2});
   dsv31::Model model = dsv31::Model::open(runtime, argv[1]);
   dsv31::Session session(model);
-  session.append(model.tokenizer().encode(model.chat_template().render({{.role = "user", .content = "What is the capital of France?"}})));
+  session.append(
+      model.tokenizer().encode(model.chat_template().render({{.role = "user", .content = "What is the capital of France?"}})));
   auto result = session.generate({.max_tokens = 64, .sampler = dsv31::SamplerOptions::greedy()});
   std::printf("%s\n", result.text.c_str());
   return std::strstr(result.text.c_str(), "Paris") != nullptr ? 0 : 5;

@@ -1,5 +1,5 @@
-// A host that has its own functions of the names that the library's dependencies use, as it would with other versions of them linked in:
-// if the bundle showed or used these, linking would fail or the answer would be wrong.
+// A host that has its own functions of the names that the library's dependencies use, as it would with other versions of them
+// linked in: if the bundle showed or used these, linking would fail or the answer would be wrong.
 #include <cstdlib>
 
 extern "C" {
