@@ -2,7 +2,7 @@
 // threads.
 //
 // Model is a handle; the weights live until the last handle and the last session are gone. Opening reads every byte it needs and
-// closes its files. All members may be called from any thread.
+// closes its files; only a packed file stays open and mapped as long as its model. All members may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,9 @@ struct ModelOptions {
   // Load the layer that drafts (multi-token prediction), where the files have one: GenerateOptions::draft can use it then, and
   // every session keeps its cache, which costs a layer more in memory and time.
   bool mtp = false;
+  // A packed file's weights are used where they stand in a mapping of the file: they cost page cache and no memory of the process,
+  // and are outside the memory budget. The file must not be cut short while the model lives (SIGBUS). false: read into memory.
+  bool map = true;
 };
 
 // How a session computes. The weights are the same for all of them.
@@ -50,12 +53,14 @@ struct ModelInfo {
   std::int64_t n_routed_experts = 0, num_experts_per_tok = 0;
   std::uint64_t parameters = 0;
   std::uint64_t weight_bytes = 0;           // in the files
-  std::uint64_t packed_bytes = 0;           // in memory
+  std::uint64_t packed_bytes = 0;           // in memory, or mapped
   std::uint64_t active_bytes = 0;           // of the weights that one token touches, as in the files
   std::uint64_t cache_bytes_per_token = 0;  // in f16
   std::vector<TensorSummary> tensors;       // used by the model
   std::vector<std::string> extra_tensors;   // in the files, not used
   std::vector<std::string> warnings;
+  // Of a packed file: XXH64 of the files it was made from, one after the other, as 16 hexadecimal digits. Else empty.
+  std::string source_hash;
 };
 
 // One op of the execution plan.
@@ -71,14 +76,16 @@ struct MemoryPlan {
   std::uint64_t cache = 0;    // of one session with a full context
   std::uint64_t scratch = 0;  // activations and kernels' buffers, once a model
   std::uint64_t total = 0;
+  std::uint64_t mapped = 0;  // weights of a packed file that are used in place, in none of the numbers above
 };
 
 class DSV31_API Model {
  public:
-  // A GGUF file (the first of a split set serves), a Hugging Face folder, or a .safetensors file beside its config.json.
+  // A packed file, a GGUF file (the first of a split set serves), a Hugging Face folder, or a .safetensors file beside its
+  // config.json.
   // Throws not_found, io, format, unsupported, mismatch, limit, no_memory, cancelled.
   static Model open(const Runtime& runtime, const std::string& path, const ModelOptions& options = {});
-  // One GGUF from the host's own storage.
+  // One packed or GGUF file from the host's own storage.
   static Model open(const Runtime& runtime, std::shared_ptr<const Reader> gguf, const ModelOptions& options = {});
   // A folder of the host; entry is a GGUF in it, or empty for a Hugging Face folder.
   static Model open(const Runtime& runtime, std::shared_ptr<const Folder> folder, const std::string& entry,
@@ -87,6 +94,16 @@ class DSV31_API Model {
   // What open and a session with these options would take, from the headers alone.
   static MemoryPlan plan(const Runtime& runtime, const std::string& path, const ComputeOptions& compute = {},
                          const ModelOptions& options = {});
+
+  // Writes one packed file, whole or not at all: config, tokenizer, chat template, and the weights in the layout that every
+  // instruction set reads, so that opening it maps them and packs nothing. Holds one matrix at a time. `path` as for open, but no
+  // packed file (argument). Throws what open throws, and io. docs/packed.md describes the file.
+  static void pack(const Runtime& runtime, const std::string& path, const std::string& packed_path,
+                   const ModelOptions& options = {});
+  // Reads a packed file from end to end and compares all checksums; open compares those of the tables alone. Throws format naming
+  // the first matrix that differs, argument for any other file, and what open throws.
+  static void verify_file(const std::string& packed_path, const ModelOptions& options = {});
+  static void verify_file(std::shared_ptr<const Reader> packed, const ModelOptions& options = {});
 
   const ModelInfo& info() const noexcept;
   MemoryPlan memory(const ComputeOptions& compute = {}) const;

@@ -7,7 +7,8 @@
 
 #include "dsv31/quant.h"
 #include "lib/api/model_impl.h"
-#include "lib/io/checkpoint.h"
+#include "lib/io/checksum.h"
+#include "lib/io/packed.h"
 #include "lib/text/tokenizer_factory.h"
 
 namespace dsv31::inline v1 {
@@ -72,6 +73,7 @@ ModelInfo describe(const io::Checkpoint& checkpoint, const model::ModelSpec& spe
     out.tensors.push_back(std::move(s));
   }
   out.packed_bytes = weights.bytes();
+  if (checkpoint.packed != nullptr) out.source_hash = io::checksum_text(checkpoint.packed->source_hash);
   out.active_bytes = active_bytes(spec.graph);
   out.cache_bytes_per_token = cache_bytes_per_token(spec.graph, 2);
   out.extra_tensors = spec.extra_tensors;
@@ -93,15 +95,16 @@ std::uint64_t cache_bytes(const Graph& g, const ComputeOptions& compute) {
   return sum;
 }
 
-MemoryPlan sum_up(std::uint64_t weights, std::uint64_t cache, std::uint64_t scratch) {
-  return {weights, cache, scratch, weights + cache + scratch};
+MemoryPlan sum_up(const sched::WeightStore& store, std::uint64_t cache, std::uint64_t scratch) {
+  const std::uint64_t weights = store.bytes() - store.mapped_bytes();
+  return {weights, cache, scratch, weights + cache + scratch, store.mapped_bytes()};
 }
 
-io::OpenOptions open_options(const ModelOptions& o) {
-  io::OpenOptions out;
-  out.progress = o.progress;
-  out.cancel = o.cancel;
-  return out;
+// A packed file has its layouts already.
+sched::Placement place(const io::Checkpoint& checkpoint, const Graph& graph, const Runtime::Impl& r) {
+  if (checkpoint.packed == nullptr) return sched::place(graph, r.backends.list, {}, r.preference());
+  const auto layouts = sched::packed_layouts(*checkpoint.packed, graph.matrices.size(), r.backends.list);
+  return sched::place(graph, r.backends.list, {}, r.preference(), &layouts);
 }
 
 std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkpoint, const ModelOptions& options) {
@@ -111,8 +114,8 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
   if (options.mtp && impl->spec.graph.draft_begin == kNone)
     impl->spec.warnings.push_back("mtp was asked for, but the files have no layer for it");
   const Graph& graph = impl->spec.graph;
-  impl->placement = sched::place(graph, r.backends.list, {}, r.preference());
-  impl->weights = sched::WeightStore(impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list);
+  impl->placement = place(checkpoint, graph, r);
+  impl->weights = sched::WeightStore(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list);
   impl->info = describe(checkpoint, impl->spec, impl->weights);
 
   try {
@@ -152,6 +155,14 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
 
 }  // namespace
 
+io::OpenOptions open_options(const ModelOptions& o) {
+  io::OpenOptions out;
+  out.progress = o.progress;
+  out.cancel = o.cancel;
+  out.map = o.map;
+  return out;
+}
+
 void check(const ComputeOptions& c) {
   if (c.chunk < 1 || c.chunk > 4096)
     throw Error(Code::argument, "compute.chunk", fmt::format("got {}, expected 1 to 4096", c.chunk));
@@ -174,14 +185,15 @@ MemoryPlan Model::plan(const Runtime& runtime, const std::string& path, const Co
                        const ModelOptions& options) {
   check(compute);
   Runtime::Impl& r = *runtime.impl();
-  model::ModelSpec spec = model::build_model(io::open_checkpoint(path), {.mtp = options.mtp});
-  sched::Placement placement = sched::place(spec.graph, r.backends.list, {}, r.preference());
-  sched::WeightStore weights(spec.matrices, spec.vectors, placement, r.backends.list);
+  const io::Checkpoint checkpoint = io::open_checkpoint(path, open_options(options));
+  model::ModelSpec spec = model::build_model(checkpoint, {.mtp = options.mtp});
+  sched::Placement placement = place(checkpoint, spec.graph, r);
+  sched::WeightStore weights(checkpoint, spec.matrices, spec.vectors, placement, r.backends.list);
   sched::Placement with_numerics =
       sched::place(spec.graph, r.backends.list, numerics_of(compute), r.preference(), &placement.layout);
   sched::Program program(spec.graph, r.backends.list, std::move(with_numerics), weights.view(), numerics_of(compute),
                          compute.exact ? DType::f32 : DType::f16);
-  return sum_up(weights.bytes(), cache_bytes(spec.graph, compute), program.workspace_bytes(compute.chunk, r.team.size()));
+  return sum_up(weights, cache_bytes(spec.graph, compute), program.workspace_bytes(compute.chunk, r.team.size()));
 }
 
 const ModelInfo& Model::info() const noexcept { return impl_->info; }
@@ -190,7 +202,7 @@ const Runtime& Model::runtime() const noexcept { return impl_->runtime; }
 MemoryPlan Model::memory(const ComputeOptions& compute) const {
   check(compute);
   const session::Lane& lane = impl_->engine->lane(numerics_of(compute));
-  return sum_up(impl_->weights.bytes(), cache_bytes(impl_->spec.graph, compute),
+  return sum_up(impl_->weights, cache_bytes(impl_->spec.graph, compute),
                 lane.program.workspace_bytes(compute.chunk, impl_->runtime.impl()->team.size()));
 }
 

@@ -9,6 +9,7 @@
 
 #include "dsv31/model.h"
 #include "lib/api/runtime_impl.h"
+#include "lib/io/checkpoint.h"
 #include "lib/model/spec.h"
 #include "lib/sched/weights.h"
 #include "lib/session/engine.h"
@@ -29,6 +30,7 @@ struct Model::Impl {
   explicit Impl(const Runtime& r) : runtime(r) {}
 };
 
+io::OpenOptions open_options(const ModelOptions& options);
 // Throws argument, naming the field.
 void check(const ComputeOptions& compute);
 inline Numerics numerics_of(const ComputeOptions& c) { return {c.exact, c.relaxed}; }

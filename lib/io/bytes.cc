@@ -125,6 +125,12 @@ void Cursor::bytes(void* dst, std::size_t n, std::string_view field) {
   }
 }
 
+void Cursor::skip(std::uint64_t n, std::string_view field) {
+  require(n, 1, field);
+  at_ = n < filled_ - at_ ? at_ + static_cast<std::size_t>(n) : filled_;
+  offset_ += n;
+}
+
 std::size_t Cursor::append_string(std::string& to, std::uint64_t max, std::string_view field) {
   const std::uint64_t begin = offset_;
   const std::uint64_t n = u64(field);

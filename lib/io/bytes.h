@@ -70,6 +70,7 @@ class Cursor {
   // Throws format unless count * size bytes are left.
   void require(std::uint64_t count, std::uint64_t size, std::string_view field) const;
   void bytes(void* dst, std::size_t n, std::string_view field);
+  void skip(std::uint64_t n, std::string_view field);
   // u64 length and that many bytes, at most max (limit) and at most what is left (format); appended to `to`.
   std::size_t append_string(std::string& to, std::uint64_t max, std::string_view field);
   std::string string(std::uint64_t max, std::string_view field);

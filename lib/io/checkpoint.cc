@@ -8,6 +8,7 @@
 #include "lib/io/file.h"
 #include "lib/io/gguf.h"
 #include "lib/io/hugging_face.h"
+#include "lib/io/packed.h"
 
 namespace dsv31::inline v1::io {
 
@@ -25,6 +26,7 @@ bool is_safetensors(const Reader& file, std::string_view name) {
 }
 
 Checkpoint open_in(std::shared_ptr<const Reader> file, const Folder* folder, std::string_view name, const OpenOptions& options) {
+  if (has_packed_magic(*file)) return open_packed(std::move(file), options);
   if (is_safetensors(*file, name)) return open_hugging_face(folder, std::move(file), options);
   return open_gguf(std::move(file), folder, name, options);
 }
@@ -72,7 +74,7 @@ Checkpoint open_checkpoint(const std::string& path, const OpenOptions& options) 
     const std::size_t slash = path.rfind('/');
     const std::string name = slash == path.npos ? path : path.substr(slash + 1);
     const std::string parent = slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-    const bool alone = !is_safetensors(*file, name) && !is_split_name(name);
+    const bool alone = has_packed_magic(*file) || (!is_safetensors(*file, name) && !is_split_name(name));
     const std::shared_ptr<const Folder> folder = alone ? nullptr : open_folder(parent);
     return open_in(std::move(file), folder.get(), name, options);
   });

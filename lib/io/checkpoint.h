@@ -1,6 +1,6 @@
-// A model on disk as one table of tensors, whatever its container: a GGUF file, a split set of them, a .safetensors file, or a
-// Hugging Face folder. Opening reads headers only; every tensor's range has been checked against the length of its file, so
-// reading `bytes` at `offset` of `files[file]` stays inside.
+// A model on disk as one table of tensors, whatever its container: a GGUF file, a split set of them, a .safetensors file, a
+// Hugging Face folder, or a packed file made from one of these. Opening reads headers only; every tensor's range has been checked
+// against the length of its file, so reading `bytes` at `offset` of `files[file]` stays inside.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,7 @@ struct OpenOptions {
   Progress progress;  // Stage::read_metadata; its total is the length of the files, weights count as done at once
   const CancelToken* cancel = nullptr;  // must outlive the call
   OpenLimits limits;
+  bool map = true;  // a packed file may be mapped
 };
 
 // What opening cost, for tests of linearity.
@@ -49,8 +50,14 @@ struct OpenCount {
   std::uint64_t probes = 0;      // of the name tables
 };
 
+struct PackedContents;  // lib/io/packed.h
+
 struct Checkpoint {
   enum class Kind { gguf, safetensors };
+  struct SideFile {
+    std::string name;
+    std::shared_ptr<const Reader> file;
+  };
 
   Kind kind = Kind::gguf;
   Metadata metadata;                                 // GGUF key-values; empty for safetensors
@@ -58,6 +65,9 @@ struct Checkpoint {
   Json file_metadata;                                // __metadata__ of the first safetensors file: an object of strings, or null
   std::shared_ptr<const Reader> tokenizer_json;      // null where absent
   std::string chat_template_jinja;                   // empty where absent
+  std::vector<SideFile> side_files;                  // of a folder: those above, as they stand there
+  // Of a packed file, else null. Its tensors of two and more dimensions have no place in `files`.
+  std::shared_ptr<const PackedContents> packed;
   std::vector<std::shared_ptr<const Reader>> files;
   std::vector<TensorInfo> tensors;    // in file order; names are unique
   std::vector<std::string> warnings;  // odd but harmless things, one sentence each

@@ -10,24 +10,18 @@ namespace {
 
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
-Json read_json(const Folder& folder, std::string_view name, const OpenLimits& limits) {
-  const std::shared_ptr<const Reader> file = folder.open(name);
+std::shared_ptr<const Reader> open_side_file(const Folder& folder, std::string_view name, Checkpoint& c) {
+  std::shared_ptr<const Reader> file = folder.open(name);
+  if (file != nullptr) c.side_files.push_back({std::string(name), file});
+  return file;
+}
+
+Json read_json(const Folder& folder, std::string_view name, const OpenLimits& limits, Checkpoint& c) {
+  const std::shared_ptr<const Reader> file = open_side_file(folder, name, c);
   if (file == nullptr) return {};
   Json json = parse_json(read_text(*file, limits.max_text_bytes, name), name);
   if (!json.is_object()) throw Error(Code::format, name, fmt::format("value: got {}, expected an object", json.kind()));
   return json;
-}
-
-void read_side_files(const Folder& folder, const OpenLimits& limits, Checkpoint& c) {
-  c.config = read_json(folder, "config.json", limits);
-  c.generation_config = read_json(folder, "generation_config.json", limits);
-  c.tokenizer_config = read_json(folder, "tokenizer_config.json", limits);
-  c.tokenizer_json = folder.open("tokenizer.json");
-  if (const auto file = folder.open("chat_template.jinja")) {
-    c.chat_template_jinja = read_text(*file, limits.max_text_bytes, "chat_template.jinja");
-    if (!valid_utf8(c.chat_template_jinja))
-      throw Error(Code::format, "chat_template.jinja", "text: got broken UTF-8, expected UTF-8");
-  }
 }
 
 // A shard is a file of this folder: nothing that could lead out of it.
@@ -99,6 +93,18 @@ void open_sharded(const Folder& folder, const Reader& index_file, const Watch& w
 }
 
 }  // namespace
+
+void read_side_files(const Folder& folder, const OpenLimits& limits, Checkpoint& c) {
+  c.config = read_json(folder, "config.json", limits, c);
+  c.generation_config = read_json(folder, "generation_config.json", limits, c);
+  c.tokenizer_config = read_json(folder, "tokenizer_config.json", limits, c);
+  c.tokenizer_json = open_side_file(folder, "tokenizer.json", c);
+  if (const auto file = open_side_file(folder, "chat_template.jinja", c)) {
+    c.chat_template_jinja = read_text(*file, limits.max_text_bytes, "chat_template.jinja");
+    if (!valid_utf8(c.chat_template_jinja))
+      throw Error(Code::format, "chat_template.jinja", "text: got broken UTF-8, expected UTF-8");
+  }
+}
 
 Checkpoint open_hugging_face(const Folder* folder, std::shared_ptr<const Reader> weights, const OpenOptions& options) {
   const Watch watch(&options.progress, options.cancel);
