@@ -2,9 +2,9 @@
 // blocks.h.
 //
 // Two ways over the same arithmetic. Few columns: codes are taken apart in registers and each strip streams once through the
-// kernel (packed_product), which leaves memory as the only limit. Many columns: a stretch of K of one or two strips is expanded
-// into a panel in L1 (one byte a code, scales ready to multiply) that a register tile then reuses for all columns
-// (panel_product); partial sums wait in `out` as the same float32, so the two ways agree.
+// kernel (packed_product), which leaves memory as the only limit. Many columns: a stretch of K of the strips is expanded
+// into panels (one byte a code, scales ready to multiply) that a register tile then reuses for a block of columns, one panel in
+// L1 (panel_product); partial sums wait in `out` as the same float32, so the two ways agree.
 #pragma once
 
 #include <utility>
@@ -66,7 +66,8 @@ DSV31_LANES void run_dots(const Run (&w)[kStrips], const Column (&x)[kColumns], 
   if constexpr (G::kSub == 0 && G::kOffset != 0) {
     const I16 offset = set1i(static_cast<std::int32_t>(static_cast<std::uint32_t>(-G::kOffset) << 16 | (-G::kOffset & 0xFFFF)));
     DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = add_pair(d.dot[r][c], offset, x[c].sums + k / 16);
+      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] =
+          add_pair(d.dot[r][c], offset, x[c].sums + static_cast<std::uint64_t>(k) / 16);
     }
   }
   unroll<8 / kChunk>(DSV31_STEP(chunk) {
@@ -112,8 +113,8 @@ struct Ending {
   }
   // fma(float(dot), x_scale * scale, acc), and fma(float(-min_dot), x_scale * min_scale, acc) where the format has a minimum.
   DSV31_LANES V16 finish(V16 acc, I16 dot, const Column& x, std::int64_t k) const {
-    const std::int16_t* sums = x.sums + k / 16;
-    const V16 x_scale = set1(x.scale[k / G::kGroup]);
+    const std::int16_t* sums = x.sums + static_cast<std::uint64_t>(k) / 16;
+    const V16 x_scale = set1(x.scale[static_cast<std::uint64_t>(k) / G::kGroup]);
     I16 side = zeroi();
     if constexpr (G::kPairs) {
       DSV31_UNROLL for (int t = 0; t < G::kGroup / 32; ++t) side = add_pair(side, pairs[t], sums + 2 * t);
@@ -121,7 +122,8 @@ struct Ending {
     if constexpr (G::kSub != 0 && G::kOffset != 0) dot = sub(dot, shl<log2_of(G::kOffset)>(side));
     acc = fma(to_float(dot), mul(x_scale, scale), acc);
     if constexpr (G::kMin == Min::sub_scaled) acc = fnma(to_float(side), mul(x_scale, min_scale), acc);
-    if constexpr (G::kMin == Min::added) acc = fma(set1(static_cast<float>(sums[0] + sums[1])), mul(x_scale, min_scale), acc);
+    if constexpr (G::kMin == Min::added)
+      acc = fma(to_float(add_pair(zeroi(), set1i(0x10001), sums)), mul(x_scale, min_scale), acc);
     return acc;
   }
 };
@@ -289,29 +291,45 @@ DSV31_LANES void packed_columns(const cpu::MatmulArgs& a, const std::byte* strip
   if constexpr (kColumns > 1) packed_columns<kType, kColumns / 2>(a, strip, blocks, j, out);
 }
 
+struct PanelRange {
+  const std::byte* panel;
+  std::int64_t k, groups;   // of K
+  std::int64_t begin, end;  // columns
+};
+
 template <class P, int kStrips, int kColumns>
-DSV31_LANES void panel_columns(const cpu::MatmulArgs& a, std::int64_t k, std::int64_t groups, std::int64_t j, float* out) {
-  for (; j + kColumns <= a.m; j += kColumns) {
+DSV31_LANES void panel_columns(const cpu::MatmulArgs& a, PanelRange r, float* out) {
+  for (; r.begin + kColumns <= r.end; r.begin += kColumns) {
     Column x[kColumns];
-    for (int c = 0; c < kColumns; ++c) x[c] = column(a, j + c);
-    panel_product<P, kStrips, kColumns>(a.scratch, k, groups, x, out + j * a.ld, a.ld);
+    for (int c = 0; c < kColumns; ++c) x[c] = column(a, r.begin + c);
+    panel_product<P, kStrips, kColumns>(r.panel, r.k, r.groups, x, out + r.begin * a.ld, a.ld);
   }
   if constexpr (kColumns > 1)
-    panel_columns<P, kStrips, (kColumns > 4 ? kColumns * 2 / 3 : kColumns) / (kColumns > 4 ? 1 : 2)>(a, k, groups, j, out);
+    panel_columns<P, kStrips, (kColumns > 4 ? kColumns * 2 / 3 : kColumns) / (kColumns > 4 ? 1 : 2)>(a, r, out);
 }
 
+// Columns in blocks of kBlockColumns, which stay in L1 with one panel while all strips of the item pass over them.
 template <DType kType, int kStrips>
-DSV31_LANES void panel_strips(const cpu::MatmulArgs& a, const std::byte* strip, std::int64_t pitch, float* out) {
+DSV31_LANES void panel_strips(const cpu::MatmulArgs& a, const std::byte* strip, std::int64_t pitch, std::int64_t strips,
+                              float* out) {
   using P = Panel<Block<kType, 0>>;
+  constexpr int kColumns = P::kSub == 0 ? kPanelColumns : kPanelColumnsScaled;
+  constexpr std::int64_t kDepth = kPanelDepth / kLayout<kType>.block;
   const std::int64_t blocks = a.w->desc.cols / kLayout<kType>.block;
-  for (std::int64_t j = 0; j < a.m; ++j)
-    for (int r = 0; r < kStrips; ++r) store(out + j * a.ld + 16 * r, set1(0.0f));
-  for (std::int64_t b = 0; b < blocks; b += kPanelDepth / kLayout<kType>.block) {
-    const std::int64_t left = blocks - b,
-                       count = left < kPanelDepth / kLayout<kType>.block ? left : kPanelDepth / kLayout<kType>.block;
-    for (int r = 0; r < kStrips; ++r) expand_blocks<kType>(strip + r * pitch, blocks, b, count, a.scratch + r * kPanelStride);
-    panel_columns<P, kStrips, P::kSub == 0 ? kPanelColumns : kPanelColumnsScaled>(
-        a, b * kLayout<kType>.block, count * (kLayout<kType>.block / P::kGroup), 0, out);
+  for (std::int64_t b = 0; b < blocks; b += kDepth) {
+    const std::int64_t count = blocks - b < kDepth ? blocks - b : kDepth;
+    for (std::int64_t s = 0; s < strips; ++s)
+      expand_blocks<kType>(strip + s * pitch, blocks, b, count, a.scratch + s * kPanelStride);
+    for (std::int64_t j = 0; j < a.m; j += kBlockColumns) {
+      const std::int64_t end = a.m - j < kBlockColumns ? a.m : j + kBlockColumns;
+      if (b == 0)
+        for (std::int64_t c = j; c < end; ++c)
+          for (std::int64_t s = 0; s < strips; ++s) store(out + c * a.ld + 16 * s, set1(0.0f));
+      for (std::int64_t s = 0; s < strips; s += kStrips)
+        panel_columns<P, kStrips, kColumns>(
+            a, {a.scratch + s * kPanelStride, b * kLayout<kType>.block, count * (kLayout<kType>.block / P::kGroup), j, end},
+            out + 16 * s);
+    }
   }
 }
 
@@ -326,11 +344,9 @@ void matmul(const cpu::MatmulArgs& a) {
   if (a.m <= kFewColumns) {
     for (std::int64_t s = 0; s < strips; ++s) packed_columns<kType, 4>(a, strip + s * pitch, blocks, 0, a.out + 16 * s);
   } else {
-    std::int64_t s = 0;
-    for (; s + kPanelStripsAtOnce <= strips; s += kPanelStripsAtOnce)
-      panel_strips<kType, kPanelStripsAtOnce>(a, strip + s * pitch, pitch, a.out + 16 * s);
-    if constexpr (kPanelStripsAtOnce > 1)
-      for (; s < strips; ++s) panel_strips<kType, 1>(a, strip + s * pitch, pitch, a.out + 16 * s);
+    const std::int64_t whole = strips / kPanelStripsAtOnce * kPanelStripsAtOnce;
+    if (whole > 0) panel_strips<kType, kPanelStripsAtOnce>(a, strip, pitch, whole, a.out);
+    if (whole < strips) panel_strips<kType, 1>(a, strip + whole * pitch, pitch, strips - whole, a.out + 16 * whole);
   }
   clear_padding(a);
 }

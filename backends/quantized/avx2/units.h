@@ -19,6 +19,7 @@ using namespace simd::avx2;
 inline constexpr bool kSignedUnits = true;
 inline constexpr bool kInt16Sums = true;
 inline constexpr int kPanelStripsAtOnce = 1;
+inline constexpr std::int64_t kBlockColumns = 32;
 inline constexpr int kPanelColumns = 4, kPanelColumnsScaled = 4;
 
 struct Bytes {

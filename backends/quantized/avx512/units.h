@@ -17,6 +17,7 @@ using namespace simd::avx512;
 inline constexpr bool kSignedUnits = false;   // dot products take u8 weights only
 inline constexpr bool kInt16Sums = false;     // sums of products are int32, no chunk limit
 inline constexpr int kPanelStripsAtOnce = 2;  // strips that share a broadcast of activations
+inline constexpr std::int64_t kBlockColumns = std::int64_t{1} << 32;
 inline constexpr int kPanelColumns = 8, kPanelColumnsScaled = 6;
 
 struct Bytes {
