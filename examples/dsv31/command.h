@@ -63,5 +63,6 @@ void add_template(CLI::App& app, std::function<void()>& action);
 void add_perplexity(CLI::App& app, std::function<void()>& action);
 void add_bench(CLI::App& app, std::function<void()>& action);
 void add_info(CLI::App& app, std::function<void()>& action);
+void add_pack(CLI::App& app, std::function<void()>& action);
 
 }  // namespace cli

@@ -31,11 +31,12 @@ void print_json(const dsv31::Model& model, const dsv31::ComputeOptions& compute,
   field("active_bytes", i.active_bytes);
   field("cache_bytes_per_token", i.cache_bytes_per_token);
   std::printf(
-      "\"memory\": {\"weights\": %llu, \"cache\": %llu, \"scratch\": %llu, \"total\": %llu}, \"isa\": %s, \"threads\": %d, "
-      "\"tensors\": [",
+      "\"memory\": {\"weights\": %llu, \"cache\": %llu, \"scratch\": %llu, \"total\": %llu, \"mapped\": %llu}, "
+      "\"source_hash\": %s, \"isa\": %s, \"threads\": %d, \"tensors\": [",
       static_cast<unsigned long long>(m.weights), static_cast<unsigned long long>(m.cache),
       static_cast<unsigned long long>(m.scratch), static_cast<unsigned long long>(m.total),
-      json_string(model.runtime().isa()).c_str(), model.runtime().threads());
+      static_cast<unsigned long long>(m.mapped), json_string(i.source_hash).c_str(), json_string(model.runtime().isa()).c_str(),
+      model.runtime().threads());
   const char* comma = "";
   for (auto& t : i.tensors) {
     std::printf("%s{\"name\": %s, \"type\": %s, \"shape\": [%s], \"bytes\": %llu}", comma, json_string(t.name).c_str(),
@@ -86,6 +87,8 @@ void print_text(const dsv31::Model& model, const dsv31::ComputeOptions& compute,
   std::printf("memory: weights %.1f + cache %.1f + scratch %.1f = %.1f MB; %d threads, %s\n",
               static_cast<double>(m.weights) / 1e6, static_cast<double>(m.cache) / 1e6, static_cast<double>(m.scratch) / 1e6,
               static_cast<double>(m.total) / 1e6, model.runtime().threads(), model.runtime().isa().c_str());
+  if (!i.source_hash.empty()) std::printf("packed file, XXH64 of its source %s\n", i.source_hash.c_str());
+  if (m.mapped > 0) std::printf("weights mapped: %.1f MB\n", static_cast<double>(m.mapped) / 1e6);
   for (auto& name : i.extra_tensors) std::printf("not used: %s\n", name.c_str());
   for (auto& w : i.warnings) std::printf("warning: %s\n", w.c_str());
   if (!plan) return;
