@@ -57,7 +57,10 @@ void GatedUnit::run(const Panel& p, const Tiles& tiles, std::byte* kernel_scratc
   for (std::int64_t j = 0; j < p.m; ++j) {
     float* h = tiles.gate + j * kLd;
     kernels_->gated(activation_, h, gate_bias, tiles.up + j * kLd, up_bias, n, h);
-    fill_planes(*kernels_, *p.hidden, p.hidden_row + j, column, h, n, h);
+    if (planes() == 1)
+      fill_columns(*kernels_, *p.hidden, p.hidden_row + j, column, h, n);
+    else
+      fill_planes(*kernels_, *p.hidden, p.hidden_row + j, column, h, n, h);
   }
 }
 

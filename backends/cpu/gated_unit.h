@@ -25,8 +25,9 @@ class GatedUnit {
   // How the products of `rows` rows are cut; `units` is how many gated units of this width the op runs side by side.
   Cut cut(std::int64_t rows, std::int64_t units, int workers) const;
 
-  // Rows that `down` takes for each row of h, see planes() in activations.h.
-  std::int64_t planes() const { return cpu::planes(down_.kernel->form); }
+  // Rows that `down` takes for each row of h, see planes() in activations.h. A scale for 128 values leaves those of them that are
+  // small hardly any bits; one for 32 does without the second plane.
+  std::int64_t planes() const { return down_.kernel->form == Form::q8_128 ? cpu::planes(Form::q8_128) : 1; }
 
   // Memory for the gate and the up panel of at most `rows` rows at a time, and for h (rows, width).
   struct Tiles {
