@@ -261,6 +261,61 @@ TEST_CASE("G17 S08 a split file or shard that is a link out of the folder is ref
   expect_error(Code::argument, {"s.safetensors", "leaves the folder"}, [&] { open_checkpoint(tmp / "model"); });
 }
 
+TEST_CASE("S08 a snapshot of the hub's cache opens, and its links lead to its own blobs alone") {
+  TemporaryFolder tmp;
+  const std::string sha1(40, 'a'), sha256 = std::string(63, '0') + "f";
+  const auto make = [&](const std::string& parent) {
+    for (const std::string& folder : {std::string("hub"), "hub/" + parent, "hub/" + parent + "/revision"})
+      fs::create_directory(tmp / folder);
+    const std::string snapshot = tmp / ("hub/" + parent + "/revision");
+    fs::create_symlink("../../blobs/" + sha1, snapshot + "/config.json");
+    fs::create_symlink("../../blobs/" + sha256, snapshot + "/model.safetensors");
+    return snapshot;
+  };
+  const std::string snapshot = make("snapshots");
+  fs::create_directory(tmp / "hub/blobs");
+  tmp.write("hub/blobs/" + sha1, "{}");
+  tmp.write("hub/blobs/" + sha256, SafetensorsBuilder().tensor("w", {1.0f}, {1}).build());
+  CHECK(open_checkpoint(snapshot).tensors.size() == 1);
+  CHECK(open_checkpoint(snapshot + "/model.safetensors").tensors.size() == 1);
+  fs::create_symlink("snapshots/revision", tmp / "hub/current");  // the caller may name it through a link
+  CHECK(open_checkpoint(tmp / "hub/current").tensors.size() == 1);
+
+  const auto folder = open_folder(snapshot);
+  const auto refused = [&](const std::string& target, const char* why) {
+    fs::remove(snapshot + "/link");
+    fs::create_symlink(target, snapshot + "/link");
+    expect_error(Code::argument, {"link", why}, [&] { folder->open("link"); });
+  };
+  tmp.write("hub/blobs/secret", "x");
+  tmp.write("hub/" + sha1, "x");
+  tmp.write(sha1, "x");
+  const std::vector<std::string> out = {"../../blobs/secret",
+                                        "../../blobs/../" + sha1,
+                                        "../../" + sha1,
+                                        "../../../" + sha1,
+                                        "../../blobs/./" + sha1,
+                                        "../../blobs/" + sha1 + "/",
+                                        "../../blobs/" + sha1.substr(1),
+                                        tmp / ("hub/blobs/" + sha1),
+                                        "../blobs/" + sha1,
+                                        "../../blobs",
+                                        "../../blobs/"};
+  for (const std::string& target : out) refused(target, "leaves the folder");
+  fs::create_symlink("../../" + sha1, tmp / ("hub/blobs/" + std::string(40, 'b')));
+  refused("../../blobs/" + std::string(40, 'b'), "blob that is a symbolic link");
+  fs::create_hard_link(tmp / sha1, tmp / ("hub/blobs/" + std::string(40, 'c')));
+  refused("../../blobs/" + std::string(40, 'c'), "2 hard links");
+  fs::create_directory(tmp / ("hub/blobs/" + std::string(40, 'd')));
+  refused("../../blobs/" + std::string(40, 'd'), "regular file");
+
+  // The same links in a folder whose parent has another name, or beside a `blobs` that is itself a link.
+  expect_error(Code::argument, {"config.json", "leaves the folder"}, [&] { open_checkpoint(make("revisions")); });
+  fs::rename(tmp / "hub/blobs", tmp / "elsewhere");
+  fs::create_symlink("../elsewhere", tmp / "hub/blobs");
+  expect_error(Code::argument, {"config.json", "leaves the folder"}, [&] { open_checkpoint(snapshot); });
+}
+
 TEST_CASE("a path may itself be a link: the caller named it") {
   TemporaryFolder tmp;
   GgufBuilder b;
