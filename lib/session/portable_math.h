@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -56,6 +57,37 @@ inline double portable_exp(double x) {
   if (k < -1000)
     return p * std::bit_cast<double>(std::uint64_t{23} << 52) * std::bit_cast<double>(static_cast<std::uint64_t>(k + 2023) << 52);
   return p * std::bit_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52);
+}
+
+// x[i] = portable_exp(x[i]), the same bits, for -690 < x[i] <= 0, else 0: without
+// branches, so that the compiler makes vectors of it.
+inline void exp_of_negative(double* x, std::size_t n) {
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer, which then is in the low bits
+  for (std::size_t i = 0; i < n; ++i) {
+    const double y = x[i] > -690 ? x[i] : -690;
+    double m = (y * 1.4426950408889634 + 0.5) + kRound;
+    const double nearest = m - kRound, above = nearest > y * 1.4426950408889634 + 0.5 ? 1 : 0;
+    const double k = nearest - above;
+    m = k + kRound;
+    const double r = (y - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
+    double p = 1.0 / 87178291200.0;
+    p = p * r + 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    const double power = std::bit_cast<double>((std::bit_cast<std::uint64_t>(m) + 1023) << 52);
+    x[i] = x[i] > -690 ? p * power : 0.0;
+  }
 }
 
 }  // namespace dsv31::inline v1::session

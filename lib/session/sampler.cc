@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -20,14 +22,33 @@ using session::Candidates;
 // What a random word is drawn for, part of the counter.
 enum class Purpose : std::uint32_t { token = 0, xtc = 1 };
 
-// In (0, 1), 53 bits.
-double uniform(const SamplerOptions& o, std::int64_t position, Purpose purpose, std::uint32_t i) {
-  auto w = session::philox4x32_10(
-      {i >> 1, static_cast<std::uint32_t>(position), o.stream,
-       static_cast<std::uint32_t>(purpose) << 24 | (static_cast<std::uint32_t>(position >> 32) & 0xFFFFFFu)},
-      {static_cast<std::uint32_t>(o.seed), static_cast<std::uint32_t>(o.seed >> 32)});
-  std::uint64_t bits = (i & 1) ? std::uint64_t{w[2]} << 32 | w[3] : std::uint64_t{w[0]} << 32 | w[1];
-  return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+// In (0, 1), 53 bits: the numbers of one purpose at one position. Two neighbours come from one block of Philox.
+class Noise {
+ public:
+  Noise(const SamplerOptions& o, std::int64_t position, Purpose purpose = Purpose::token)
+      : counter_{~0u, static_cast<std::uint32_t>(position), o.stream,
+                 static_cast<std::uint32_t>(purpose) << 24 | (static_cast<std::uint32_t>(position >> 32) & 0xFFFFFFu)},
+        key_{static_cast<std::uint32_t>(o.seed), static_cast<std::uint32_t>(o.seed >> 32)} {}
+  double of(std::int32_t index) {
+    const auto i = static_cast<std::uint32_t>(index);
+    if (i >> 1 != counter_[0]) {
+      counter_[0] = i >> 1;
+      words_ = session::philox4x32_10(counter_, key_);
+    }
+    const std::uint64_t bits = (i & 1) ? std::uint64_t{words_[2]} << 32 | words_[3] : std::uint64_t{words_[0]} << 32 | words_[1];
+    return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+  }
+
+ private:
+  std::array<std::uint32_t, 4> counter_, words_{};
+  std::array<std::uint32_t, 2> key_;
+};
+
+// A power of two above exp(x) by a quarter at least, for |x| < 700.
+double power_above(double x) {
+  const double exponent = x * 1.4426950408889634 + 0.35;
+  const auto whole = static_cast<std::int64_t>(exponent + 1024);  // floor + 1024
+  return std::bit_cast<double>(static_cast<std::uint64_t>(whole) << 52);
 }
 
 void range(bool holds, const char* field, double got, const char* expected) {
@@ -73,6 +94,30 @@ void validate(const SamplerOptions& o, std::size_t vocab_size) {
           "order", static_cast<double>(i), "each stage at most once");
 }
 
+// Gumbel-max: argmax of logit - log(-log u), ties to the lowest id. u < 1 - 2^-54, so that the noise is below 37.5: whoever lies
+// further back is out. Most others are out by 1 - u alone: logit - log(-log u) >= best takes 1 - u <= 1 - exp(-exp(logit - best))
+// <= exp(logit - best), which a power of two bounds.
+Token draw(const SamplerOptions& o, std::int64_t position, const std::vector<Candidate>& list) {
+  float top = -std::numeric_limits<float>::infinity();
+  for (const Candidate& c : list) top = std::max(top, c.logit);
+  double best = -std::numeric_limits<double>::infinity();
+  Token chosen = kNoToken;
+  Noise noise(o, position);
+  const auto compare = [&](const Candidate& c, double u) {
+    const double value = static_cast<double>(c.logit) - session::portable_log(-session::portable_log(u));
+    if (value > best || (value == best && c.id < chosen)) best = value, chosen = c.id;
+  };
+  for (const Candidate& c : list)
+    if (c.logit == top) compare(c, noise.of(c.id));
+  for (const Candidate& c : list) {
+    const double behind = best - static_cast<double>(c.logit);
+    if (c.logit == top || behind > 37.5) continue;
+    const double u = noise.of(c.id);
+    if (1 - u <= power_above(-behind)) compare(c, u);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 std::vector<SamplerStage> default_sampler_order() {
@@ -116,14 +161,20 @@ struct Sampler::Impl {
         break;
       case SamplerStage::xtc:
         if (cut && o.xtc_probability > 0)
-          candidates.xtc(o.xtc_probability, o.xtc_threshold, uniform(o, position, Purpose::xtc, 0));
+          candidates.xtc(o.xtc_probability, o.xtc_threshold, Noise(o, position, Purpose::xtc).of(0));
         break;
       case SamplerStage::temperature:
+        if (stage != o.order.back()) candidates.settle();
         candidates.temperature(o.temperature, o.dynatemp_range, o.dynatemp_exponent);
         break;
     }
   }
 
+  bool changes_logits() const {
+    const SamplerOptions& o = options;
+    return !o.logit_bias.empty() || o.repeat_penalty != 1 || o.frequency_penalty != 0 || o.presence_penalty != 0 ||
+           o.dry_multiplier > 0;
+  }
   void on_logits(SamplerStage stage) {
     if (stage == SamplerStage::logit_bias)
       for (auto [token, bias] : options.logit_bias) logits[static_cast<std::size_t>(token)] += bias;
@@ -168,51 +219,25 @@ Token Sampler::sample(std::span<const float> input, std::int64_t position, std::
   if (!allowed.empty() && allowed.size() * 32 < me.vocab_size)
     throw Error(Code::argument, "sampler.sample",
                 fmt::format("got a mask of {} bits, expected {}", allowed.size() * 32, me.vocab_size));
-  bool any = false;
-  for (float l : input) {
-    if (std::isnan(l) || l == std::numeric_limits<float>::infinity())
-      throw Error(Code::backend, "sampler.sample", "got non-finite logits, expected numbers");
-    any = any || finite(l);
+  if (!me.candidates.assign(input) || me.candidates.empty())
+    throw Error(Code::backend, "sampler.sample", "got non-finite logits, expected numbers");
+  if (me.changes_logits() || !allowed.empty()) {  // then on a copy
+    me.logits.assign(input.begin(), input.end());
+    for (SamplerStage s : o.order) me.on_logits(s);
+    if (!allowed.empty())
+      for (std::size_t i = 0; i < me.logits.size(); ++i)
+        if ((allowed[i / 32] >> (i % 32) & 1u) == 0) me.logits[i] = -std::numeric_limits<float>::infinity();
+    me.candidates.assign(me.logits);
   }
-  if (!any) throw Error(Code::backend, "sampler.sample", "got non-finite logits, expected at least one number");
-
-  me.logits.assign(input.begin(), input.end());
-  for (SamplerStage s : o.order) me.on_logits(s);
-  auto& list = me.candidates.list();
-  me.candidates.reset();
-  for (std::size_t i = 0; i < me.logits.size(); ++i)
-    if (me.logits[i] > -std::numeric_limits<float>::infinity() && (allowed.empty() || (allowed[i / 32] >> (i % 32) & 1u)))
-      list.push_back({static_cast<Token>(i), me.logits[i]});
-  if (list.empty()) throw Error(Code::argument, "sampler.sample", "got every token banned, expected at least one allowed");
-
-  auto highest = [&] {
-    const Candidate* best = &list[0];
-    for (const Candidate& c : list)
-      if (c.logit > best->logit || (c.logit == best->logit && c.id < best->id)) best = &c;
-    return best->id;
-  };
-  if (o.temperature == 0) return highest();
+  if (me.candidates.empty())
+    throw Error(Code::argument, "sampler.sample", "got every token banned, expected at least one allowed");
+  if (o.temperature == 0) return me.candidates.likeliest();
 
   for (SamplerStage s : o.order) me.run(s, position);
   const double mu = me.mu.back().second;
   if (o.mirostat == 1) me.candidates.mirostat1(mu, me.vocab_size);
   if (o.mirostat == 2) me.candidates.mirostat2(mu);
-
-  // Gumbel-max: argmax of logit - log(-log u). u < 1 - 2^-54, so that the noise is below 37.5: whoever lies further back is out.
-  float top = -std::numeric_limits<float>::infinity();
-  for (const Candidate& c : list) top = std::max(top, c.logit);
-  double best = -std::numeric_limits<double>::infinity();
-  Token chosen = kNoToken;
-  auto draw = [&](const Candidate& c) {
-    double value =
-        static_cast<double>(c.logit) -
-        session::portable_log(-session::portable_log(uniform(o, position, Purpose::token, static_cast<std::uint32_t>(c.id))));
-    if (value > best || (value == best && c.id < chosen)) best = value, chosen = c.id;
-  };
-  for (const Candidate& c : list)
-    if (c.logit == top) draw(c);
-  for (const Candidate& c : list)
-    if (c.logit != top && static_cast<double>(c.logit) + 37.5 >= best) draw(c);
+  const Token chosen = draw(o, position, me.candidates.list());
   if (o.mirostat != 0) {
     double next =
         mu - static_cast<double>(o.mirostat_eta) * (me.candidates.surprise(chosen) - static_cast<double>(o.mirostat_tau));
