@@ -2,9 +2,11 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <thread>
+#include <string>
+#include <vector>
 
 #include "command.h"
+#include "dsv31/profile.h"
 
 namespace cli {
 namespace {
@@ -26,36 +28,36 @@ std::vector<dsv31::Token> tokens(long n, long salt, long vocab) {
   return out;
 }
 
-// Bytes a second that `threads` threads read together, the best of three passes over a buffer far larger than the caches.
-double read_bandwidth(int threads) {
-  const std::size_t words =
-      (std::size_t{256} << 20) / sizeof(std::uint64_t) / static_cast<std::size_t>(threads) * static_cast<std::size_t>(threads);
-  std::vector<std::uint64_t> buffer(words, 1);
-  double best = 0;
-  for (int pass = 0; pass < 3; ++pass) {
-    auto start = Clock::now();
-    std::vector<std::thread> team;
-    std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads) * 8);
-    for (int t = 0; t < threads; ++t)
-      team.emplace_back([&, t] {
-        const std::size_t share = words / static_cast<std::size_t>(threads);
-        const std::uint64_t* p = buffer.data() + share * static_cast<std::size_t>(t);
-        std::uint64_t s[8] = {};
-        for (std::size_t i = 0; i + 8 <= share; i += 8)
-          for (std::size_t j = 0; j < 8; ++j) s[j] += p[i + j];
-        for (std::uint64_t x : s) sums[static_cast<std::size_t>(t) * 8] += x;
-      });
-    for (auto& t : team) t.join();
-    volatile std::uint64_t keep = sums[0];
-    (void)keep;
-    best = std::max(best, static_cast<double>(words * sizeof(std::uint64_t)) / seconds_since(start));
+std::string machine_json(const dsv31::MachineProfile& m) {
+  std::string out = "{\"isa\": " + json_string(m.isa) + ", \"threads\": " + std::to_string(m.threads) +
+                    ", \"cycles_per_second\": " + number(m.cycles_per_second) +
+                    ", \"read_bandwidth_one\": " + number(m.read_bandwidth_one) +
+                    ", \"read_bandwidth\": " + number(m.read_bandwidth) + ", \"barrier_seconds\": " + number(m.barrier_seconds) +
+                    ", \"forms\": [";
+  const char* comma = "";
+  for (const dsv31::FormRate& f : m.forms) {
+    out += comma + std::string("{\"form\": ") + json_string(f.form) + ", \"macs_per_second\": " + number(f.macs_per_second) +
+           ", \"macs_per_cycle\": " + number(f.macs_per_cycle) + "}";
+    comma = ", ";
   }
-  return best;
+  return out + "]}";
+}
+
+void print_machine(const dsv31::MachineProfile& m) {
+  std::printf("machine  %s, %d threads at %.2f GHz; reads %.1f GB/s with one thread, %.1f with all; barrier %.2f us\n",
+              m.isa.c_str(), m.threads, m.cycles_per_second / 1e9, m.read_bandwidth_one / 1e9, m.read_bandwidth / 1e9,
+              m.barrier_seconds * 1e6);
+  for (const dsv31::FormRate& f : m.forms) {
+    std::printf("  %-8s %6.1f multiply-accumulates a cycle and core, %7.1f G/s together:", f.form.c_str(), f.macs_per_cycle,
+                f.macs_per_second / 1e9);
+    for (const std::string& t : f.types) std::printf(" %s", t.c_str());
+    std::printf("\n");
+  }
 }
 
 }  // namespace
 
-// dsv31 bench: tokens a second of prefill and decode, beside the limit that memory sets.
+// dsv31 bench: tokens a second of prefill and decode, each beside the limit that the machine sets.
 void add_bench(CLI::App& app, std::function<void()>& action) {
   struct Args {
     ModelArgs model;
@@ -95,25 +97,34 @@ void add_bench(CLI::App& app, std::function<void()>& action) {
         prefill_tps.push_back(static_cast<double>(a->prompt) / prefill);
         decode_tps.push_back(static_cast<double>(a->generate) / generated);
       }
-      const int threads = model.runtime().threads();
-      const double bandwidth = read_bandwidth(threads);
-      const double kv = static_cast<double>(info.cache_bytes_per_token) * (a->model.exact ? 2 : 1) *
-                        (static_cast<double>(a->depth + a->prompt) + static_cast<double>(a->generate) / 2);
-      const double bytes = static_cast<double>(info.active_bytes) + kv;
+      const dsv31::MachineProfile machine = dsv31::probe_machine(model.runtime());
+      const std::int64_t middle = a->depth + a->prompt + a->generate / 2;
+      const dsv31::TokenWork work = dsv31::token_work(model, compute, middle);
+      const double bytes = dsv31::decode_bytes(work, middle), bandwidth = machine.read_bandwidth;
       const double prefill = median(prefill_tps), tps = median(decode_tps), share = bytes * tps / bandwidth;
-      if (a->json)
+      const double least = dsv31::least_prefill_seconds(machine, work, a->depth, a->prompt);
+      const double prefill_limit = least > 0 ? static_cast<double>(a->prompt) / least : 0;
+      const double a_layer = static_cast<double>(work.barriers) / static_cast<double>(std::max<std::int64_t>(1, work.layers));
+      if (a->json) {
         std::printf(
-            "{\"prefill_tps\": %s, \"decode_tps\": %s, \"threads\": %d, \"isa\": %s, \"bytes_per_token\": %s, "
-            "\"read_bandwidth\": %s, "
-            "\"bandwidth_share\": %s, \"logits_hash\": \"%s\"}\n",
-            number(prefill).c_str(), number(tps).c_str(), threads, json_string(model.runtime().isa()).c_str(),
-            number(bytes).c_str(), number(bandwidth).c_str(), number(share).c_str(), hash.c_str());
-      else
-        std::printf(
-            "prefill  %8.1f tokens/s (%ld tokens after %ld)\ndecode   %8.1f tokens/s (%.1f MB a token, %.0f %% of the %.1f GB/s "
-            "that %d threads read)\n"
-            "logits   %s\n",
-            prefill, a->prompt, a->depth, tps, bytes / 1e6, 100 * share, bandwidth / 1e9, threads, hash.c_str());
+            "{\"prefill_tps\": %s, \"prefill_limit_tps\": %s, \"decode_tps\": %s, \"decode_limit_tps\": %s, \"threads\": %d, "
+            "\"isa\": %s, \"bytes_per_token\": %s, \"read_bandwidth\": %s, \"bandwidth_share\": %s, "
+            "\"barriers_per_token\": %lld, \"barriers_per_layer\": %s, \"logits_hash\": \"%s\", \"machine\": %s}\n",
+            number(prefill).c_str(), number(prefill_limit).c_str(), number(tps).c_str(), number(bandwidth / bytes).c_str(),
+            machine.threads, json_string(machine.isa).c_str(), number(bytes).c_str(), number(bandwidth).c_str(),
+            number(share).c_str(), static_cast<long long>(work.barriers), number(a_layer).c_str(), hash.c_str(),
+            machine_json(machine).c_str());
+        return;
+      }
+      print_machine(machine);
+      std::printf("prefill  %8.1f tokens/s (%ld tokens after %ld", prefill, a->prompt, a->depth);
+      if (prefill_limit > 0)
+        std::printf("; %.0f %% of the %.1f that its multiply-accumulates allow", 100 * prefill / prefill_limit, prefill_limit);
+      std::printf(
+          ")\ndecode   %8.1f tokens/s (%.1f MB a token; %.0f %% of the %.1f that reading them allows)\n"
+          "barriers %8lld a token, %.1f a layer: %.1f %% of decode\nlogits   %s\n",
+          tps, bytes / 1e6, 100 * share, bandwidth / bytes, static_cast<long long>(work.barriers), a_layer,
+          100 * static_cast<double>(work.barriers) * machine.barrier_seconds * tps, hash.c_str());
     };
   });
 }

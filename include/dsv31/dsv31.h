@@ -14,6 +14,7 @@
 #include "dsv31/error.h"
 #include "dsv31/export.h"
 #include "dsv31/model.h"
+#include "dsv31/profile.h"
 #include "dsv31/runtime.h"
 #include "dsv31/sampler.h"
 #include "dsv31/session.h"
