@@ -13,3 +13,6 @@ target_link_libraries(dsv31_dependencies INTERFACE nlohmann_json::nlohmann_json 
 if(DSV31_BUILD_TESTS)
   find_package(Catch2 REQUIRED)                      # catch2
 endif()
+if(DSV31_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)                   # libbenchmark-dev
+endif()
