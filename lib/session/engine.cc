@@ -1,6 +1,7 @@
 #include "lib/session/engine.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "dsv31/error.h"
 
@@ -84,13 +85,13 @@ void Engine::step(Lane& lane, std::span<Item> items, std::int64_t chunk, const C
   s.logit_rows = logit_rows_;
   s.cache = lane.pool.view();
   std::size_t seen = 0;
-  workspace_.run(lane.program, s, *parts_.team, cancel,
-                 [&](std::span<const std::int32_t> rows, std::span<const float> logits, std::int64_t stride) {
-                   for (std::size_t r = 0; r < rows.size(); ++r, ++seen)
-                     items[static_cast<std::size_t>(item_of_logit_[seen])].sink(
-                         positions_[static_cast<std::size_t>(rows[r])],
-                         logits.subspan(r * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride)), stride);
-                 });
+  const auto deliver = [&](std::span<const std::int32_t> rows, std::span<const float> logits, std::int64_t stride) {
+    for (std::size_t r = 0; r < rows.size(); ++r, ++seen)
+      items[static_cast<std::size_t>(item_of_logit_[seen])].sink(
+          positions_[static_cast<std::size_t>(rows[r])],
+          logits.subspan(r * static_cast<std::size_t>(stride), static_cast<std::size_t>(stride)), stride);
+  };
+  workspace_.run(lane.program, s, *parts_.team, cancel, std::cref(deliver));  // by reference: a copy would go on the heap
   std::int64_t first = 0;
   for (auto [i, rows] : parts_of_step_) {
     Timeline& t = *items[i].timeline;

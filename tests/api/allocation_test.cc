@@ -6,7 +6,7 @@
 using namespace dsv31;
 using namespace dsv31::test;
 
-TEST_CASE("computing a token and reading its logits allocates nothing but a cache block each 64 tokens") {
+TEST_CASE("computing a token and reading its logits allocates nothing but room for 64 tokens at a time") {
   for (const char* name : {"llama", "gemma3", "deepseek_v3", "deepseek_v32", "qwen3_moe"}) {
     INFO(name);
     Model model = Model::open(runtime_with(2), random_model(name));
@@ -21,7 +21,7 @@ TEST_CASE("computing a token and reading its logits allocates nothing but a cach
       s.logits();
       allocating += meter.used().calls > 0;
     }
-    CHECK(allocating <= 4);  // at 128, 192, 256 and 320 of its 320 tokens
+    CHECK(allocating <= 6);  // cache blocks at 128, 192 and 256 tokens; the list of tokens doubles at 70, 140 and 280
   }
 }
 
