@@ -11,6 +11,7 @@
 
 #include "dsv31/chat.h"
 #include "dsv31/conversation.h"
+#include "dsv31/convert.h"
 #include "dsv31/error.h"
 #include "dsv31/export.h"
 #include "dsv31/model.h"
