@@ -14,12 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  std::size_t n = v.size();
-  return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 // Ids without meaning but spread over the vocabulary; the peers are fed the same.
 std::vector<dsv31::Token> tokens(long n, long salt, long vocab) {
   std::vector<dsv31::Token> out;
@@ -57,12 +51,20 @@ void print_machine(const dsv31::MachineProfile& m) {
 
 }  // namespace
 
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  std::size_t n = v.size();
+  return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
 // dsv31 bench: tokens a second of prefill and decode, each beside the limit that the machine sets.
 void add_bench(CLI::App& app, std::function<void()>& action) {
   struct Args {
     ModelArgs model;
     long prompt = 512, generate = 64, depth = 0, repeat = 5;
     bool json = false;
+    DraftArgs draft;
+    std::string text;
   };
   auto a = std::make_shared<Args>();
   CLI::App* sub = app.add_subcommand("bench", "Measures prefill and decode");
@@ -73,9 +75,17 @@ void add_bench(CLI::App& app, std::function<void()>& action) {
   sub->add_option("-d", a->depth, "Tokens in the cache before the prefill")->check(CLI::Range(0L, 1L << 20));
   sub->add_option("-r", a->repeat, "Repetitions; medians are reported")->check(CLI::Range(1L, 1000L));
   sub->add_flag("--json", a->json, "Print JSON");
+  a->draft.add_to(*sub);
+  sub->add_option("--text", a->text, "With --draft: a prompt, in a file, to go on from; special tokens count as such");
   sub->callback([&action, a] {
     action = [a] {
-      dsv31::Model model = open_model(a->model);
+      dsv31::Model model = open_model(a->model, a->draft.mtp());
+      if (a->draft.draft != dsv31::Draft::none) {
+        if (a->text.empty()) throw UsageError{"bench: got --draft without --text, expected a file with a prompt to go on from"};
+        return bench_drafts(
+            model, a->model.compute(),
+            {.text = read_text(a->text), .draft = a->draft, .generate = a->generate, .repeat = a->repeat, .json = a->json});
+      }
       const dsv31::ModelInfo& info = model.info();
       dsv31::ComputeOptions compute = a->model.compute();
       compute.context = a->depth + a->prompt + a->generate;

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -9,9 +10,13 @@
 namespace cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
 struct ChatArgs {
   ModelArgs model;
   SamplerArgs sampler;
+  DraftArgs draft;
   std::string system, messages, tools;
   bool think = false, no_think = false;
   long n = -1;
@@ -29,6 +34,7 @@ dsv31::GenerateOptions generate_options(const ChatArgs& a) {
   dsv31::GenerateOptions o;
   o.max_tokens = a.n;
   o.sampler = a.sampler.options();
+  a.draft.apply(o);
   return o;
 }
 
@@ -40,11 +46,13 @@ void say_if_full(dsv31::Finish finish, const dsv31::Session& session) {
 // One answer to messages in the form that the template takes them.
 void answer(dsv31::Session& session, const dsv31::PromptText& prompt, const ChatArgs& a) {
   session.sync(session.model().tokenizer().encode(prompt), {.progress = progress_bar("reading")});
+  const auto start = Clock::now();
   auto result = session.generate(generate_options(a), [](const dsv31::TokenEvent& e) {
     std::fwrite(e.text.data(), 1, e.text.size(), stdout);
     return std::fflush(stdout) == 0;
   });
   std::fputc('\n', stdout);
+  if (a.draft.stats) print_stats(result.tokens.size(), result.steps, result.drafts, seconds_since(start));
   say_if_full(result.finish, session);
 }
 
@@ -120,8 +128,10 @@ void talk(const dsv31::Model& model, const ChatArgs& a) {
     }
     conversation.add({.role = "user", .content = line});
     Printer print;
+    const auto start = Clock::now();
     auto result = conversation.answer(turn, [&](const dsv31::AnswerEvent& e) { return print(e); });
     print.finish();
+    if (a.draft.stats) print_stats(result.tokens.size(), result.steps, result.drafts, seconds_since(start));
     say_if_full(result.finish, conversation.session());
   }
 }
@@ -135,6 +145,7 @@ void add_chat(CLI::App& app, std::function<void()>& action) {
   a->model.add_to(*sub);
   a->model.add_compute_to(*sub);
   a->sampler.add_to(*sub);
+  a->draft.add_to(*sub);
   sub->add_option("--system", a->system, "System message");
   sub->add_option("--messages", a->messages, "JSON array of messages to answer once; -: stdin");
   sub->add_option("--tools", a->tools, "JSON array of tools, in a file");
@@ -148,7 +159,7 @@ void add_chat(CLI::App& app, std::function<void()>& action) {
     action = [a] {
       if (!a->messages.empty() && !a->system.empty())
         throw UsageError{"chat: got --system with --messages, expected the system message in the file"};
-      dsv31::Model model = open_model(a->model);
+      dsv31::Model model = open_model(a->model, a->draft.mtp());
       if (a->messages.empty()) return talk(model, *a);
       const dsv31::ChatTemplate& chat = model.chat_template();
       dsv31::Session session(model, a->model.compute());

@@ -43,6 +43,30 @@ struct SamplerArgs {
   dsv31::SamplerOptions options() const;
 };
 
+struct DraftArgs {
+  dsv31::Draft draft = dsv31::Draft::none;
+  int most = 3;
+  bool stats = false;
+
+  void add_to(CLI::App& app);
+  void apply(dsv31::GenerateOptions& options) const;
+  bool mtp() const { return draft == dsv31::Draft::mtp; }
+};
+// One line on stderr: tokens, their speed, steps of the model, and how drafts went.
+void print_stats(std::size_t tokens, std::int64_t steps, const dsv31::DraftStats& drafts, double seconds);
+// "92 % of 120, 80 % of 96": the share of drafts that stood, one, two, ... tokens ahead.
+std::string acceptance(const dsv31::DraftStats& drafts);
+
+struct DraftBench {
+  std::string text;
+  DraftArgs draft;
+  long generate = 64, repeat = 5;
+  bool json = false;
+};
+// Decode speed with drafts and without, greedily after a text: medians of interleaved rounds.
+void bench_drafts(const dsv31::Model& model, const dsv31::ComputeOptions& compute, const DraftBench& args);
+double median(std::vector<double> values);
+
 // A file's bytes; "-" is stdin. Throws dsv31::Error not_found or io.
 std::string read_text(const std::string& path);
 void write_floats(const std::string& path, const std::vector<float>& values);
@@ -62,6 +86,7 @@ void add_detokenize(CLI::App& app, std::function<void()>& action);
 void add_template(CLI::App& app, std::function<void()>& action);
 void add_perplexity(CLI::App& app, std::function<void()>& action);
 void add_bench(CLI::App& app, std::function<void()>& action);
+void add_convert(CLI::App& app, std::function<void()>& action);
 void add_info(CLI::App& app, std::function<void()>& action);
 void add_pack(CLI::App& app, std::function<void()>& action);
 

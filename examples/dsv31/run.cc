@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -10,6 +11,7 @@ void add_run(CLI::App& app, std::function<void()>& action) {
   struct Args {
     ModelArgs model;
     SamplerArgs sampler;
+    DraftArgs draft;
     std::string prompt, prompt_file;
     long n = 128;
     std::vector<std::string> stop;
@@ -20,6 +22,7 @@ void add_run(CLI::App& app, std::function<void()>& action) {
   a->model.add_to(*sub);
   a->model.add_compute_to(*sub);
   a->sampler.add_to(*sub);
+  a->draft.add_to(*sub);
   auto* prompt = sub->add_option("-p,--prompt", a->prompt, "The prompt");
   auto* file = sub->add_option("-f,--file", a->prompt_file, "A file that holds the prompt; -: stdin");
   prompt->excludes(file);
@@ -32,7 +35,7 @@ void add_run(CLI::App& app, std::function<void()>& action) {
     action = [a, given = prompt->count() + file->count()] {
       if (given == 0) throw UsageError{"run: got no prompt, expected -p TEXT or -f FILE"};
       std::string text = a->prompt_file.empty() ? a->prompt : read_text(a->prompt_file);
-      dsv31::Model model = open_model(a->model);
+      dsv31::Model model = open_model(a->model, a->draft.mtp());
       const dsv31::Tokenizer& tokenizer = model.tokenizer();
       auto ids = tokenizer.encode(
           text, {.special = a->special ? dsv31::Special::all : dsv31::Special::user_defined, .bos = tokenizer.adds_bos()});
@@ -44,11 +47,16 @@ void add_run(CLI::App& app, std::function<void()>& action) {
       options.sampler = a->sampler.options();
       options.stop = a->stop;
       options.special_in_text = a->special;
-      session.generate(options, [](const dsv31::TokenEvent& e) {
+      a->draft.apply(options);
+      const auto start = std::chrono::steady_clock::now();
+      auto result = session.generate(options, [](const dsv31::TokenEvent& e) {
         std::fwrite(e.text.data(), 1, e.text.size(), stdout);
         return std::fflush(stdout) == 0;
       });
       std::fputc('\n', stdout);
+      if (a->draft.stats)
+        print_stats(result.tokens.size(), result.steps, result.drafts,
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     };
   });
 }

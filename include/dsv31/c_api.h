@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define DSV31_C_API_VERSION 1
+#define DSV31_C_API_VERSION 2
 
 typedef enum dsv31_code {
   DSV31_OK = 0,
@@ -84,6 +84,8 @@ typedef struct dsv31_model_options {
   int32_t (*progress)(void* user, int32_t stage, uint64_t done, uint64_t total); /* 0 cancels; may be null */
   void* progress_user;
   const dsv31_cancel* cancel; /* may be null */
+  /* since 2 */
+  int32_t mtp; /* 1: load the layer that drafts, where the files have one */
 } dsv31_model_options;
 DSV31_API void dsv31_model_options_init(dsv31_model_options* options);
 DSV31_API int32_t dsv31_model_open(dsv31_runtime* runtime, const char* path, const dsv31_model_options* options,
@@ -125,6 +127,19 @@ DSV31_API int64_t dsv31_session_size(const dsv31_session* session);
 /* Logits after the last token, (vocab_size) floats, valid until the session is used again. */
 DSV31_API int32_t dsv31_session_logits(dsv31_session* session, const float** logits, dsv31_error* error);
 
+/* Who guesses tokens ahead; the output is the same with any of them. mtp needs a model opened with mtp (else unsupported). */
+typedef enum dsv31_draft { DSV31_DRAFT_NONE = 0, DSV31_DRAFT_MTP, DSV31_DRAFT_NGRAM } dsv31_draft;
+
+/* How drafts went, filled by dsv31_session_generate as far as struct_size reaches. Index i counts the drafts i + 1 tokens ahead.
+ */
+typedef struct dsv31_draft_stats {
+  size_t struct_size;
+  int64_t steps; /* of the model, for the tokens after the first; counted without drafts too */
+  int64_t off;   /* steps for which drafting was switched off, as no draft paid */
+  double cost;   /* of one more draft, as a share of a step without */
+  int64_t proposed[16], accepted[16];
+} dsv31_draft_stats;
+
 typedef struct dsv31_generate_options {
   size_t struct_size;
   int64_t max_tokens; /* -1: until the model stops */
@@ -137,6 +152,11 @@ typedef struct dsv31_generate_options {
   /* After each token; text holds whole characters and may be empty. 0 stops. May be null. */
   int32_t (*on_token)(void* user, int32_t token, const char* text, size_t length);
   void* user;
+  /* since 2 */
+  int32_t draft;            /* a dsv31_draft */
+  int32_t draft_max;        /* tokens ahead at most, 1 to 16 */
+  double draft_cost;        /* of one more draft, as a share of a step without; -1: measured; 0: always draft_max */
+  dsv31_draft_stats* stats; /* may be null */
 } dsv31_generate_options;
 typedef enum dsv31_finish {
   DSV31_FINISH_END_OF_GENERATION = 0,

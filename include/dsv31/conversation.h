@@ -109,6 +109,8 @@ struct AnswerResult {
   bool budget_reached = false;        // the thought was closed by thinking_budget
   std::vector<Token> tokens;          // of the whole answer as it stands in the timeline
   CacheReport cache;
+  std::int64_t steps = 0;  // of the model, as in GenerateResult
+  DraftStats drafts;
 };
 
 struct ConversationOptions {

@@ -62,8 +62,8 @@ struct GenerateOptions {
   Draft draft = Draft::none;
   int draft_max = 3;  // tokens ahead at most, 1 to 16
   // What one more draft costs, its guessing included, as a share of a step without drafts. As many are made as their running
-  // acceptance pays for, at times none. 0: always draft_max.
-  double draft_cost = 0.1;
+  // acceptance pays for, at times none. -1: measured while the session generates; 0: always draft_max.
+  double draft_cost = -1;
   // Decides instead, if given: how many drafts after `position` tokens, 0 to draft_max.
   std::function<int(std::int64_t position)> draft_gate{};
 };
@@ -72,13 +72,20 @@ struct DraftCount {
   std::int64_t proposed = 0, accepted = 0;
 };
 
+// How drafts went. Tokens do not depend on it, but the counts of two runs may differ where the cost is measured.
+struct DraftStats {
+  std::vector<DraftCount> positions;  // of the first, second, ... token ahead
+  double cost = 0;                    // of one more draft, as last measured or as given
+  std::int64_t off = 0;               // steps for which drafting was switched off, as no draft paid
+};
+
 struct GenerateResult {
   std::vector<Token> tokens;
   std::string text;
   Finish finish = Finish::length;
   std::int64_t prompt_tokens = 0;  // in the timeline before generation
   std::int64_t steps = 0;          // of the model, for the tokens after the first
-  std::vector<DraftCount> drafts;  // of the first, second, ... token ahead
+  DraftStats drafts;               // where GenerateOptions::draft asks for them
 };
 
 struct AppendOptions {

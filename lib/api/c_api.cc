@@ -118,10 +118,23 @@ class HostReader final : public Reader {
 ModelOptions model_options(const dsv31_model_options& o) {
   ModelOptions out;
   out.cancel = cancel_of(o.cancel);
+  out.mtp = o.mtp != 0;
   if (o.progress)
     out.progress = [o](Stage stage, std::uint64_t done, std::uint64_t total) {
       return o.progress(o.progress_user, static_cast<int32_t>(stage), done, total) != 0;
     };
+  return out;
+}
+
+dsv31_draft_stats draft_stats(const GenerateResult& r) {
+  dsv31_draft_stats out{};
+  out.steps = r.steps;
+  out.off = r.drafts.off;
+  out.cost = r.drafts.cost;
+  for (std::size_t i = 0; i < std::min(r.drafts.positions.size(), std::size(out.proposed)); ++i) {
+    out.proposed[i] = r.drafts.positions[i].proposed;
+    out.accepted[i] = r.drafts.positions[i].accepted;
+  }
   return out;
 }
 
@@ -289,6 +302,9 @@ void dsv31_generate_options_init(dsv31_generate_options* options) {
   d.min_p = s.min_p;
   d.repeat_penalty = s.repeat_penalty;
   d.top_k = s.top_k;
+  const GenerateOptions g;
+  d.draft_max = g.draft_max;
+  d.draft_cost = g.draft_cost;
   give(options, d);
 }
 
@@ -311,11 +327,17 @@ int32_t dsv31_session_generate(dsv31_session* session, const dsv31_generate_opti
       require(o.stop[i] != nullptr, "session_generate.stop", "got a null string, expected text");
       g.stop.emplace_back(o.stop[i]);
     }
+    require(o.draft >= DSV31_DRAFT_NONE && o.draft <= DSV31_DRAFT_NGRAM, "session_generate.draft",
+            "got a value out of range, expected a dsv31_draft");
+    g.draft = static_cast<Draft>(o.draft);
+    g.draft_max = o.draft_max;
+    g.draft_cost = o.draft_cost;
     GenerateResult r = session->value.generate(g, [&](const TokenEvent& e) {
       return o.on_token == nullptr || o.on_token(o.user, e.token, e.text.data(), e.text.size()) != 0;
     });
     if (finish) *finish = static_cast<int32_t>(r.finish);
     if (generated) *generated = static_cast<int64_t>(r.tokens.size());
+    if (o.stats) give(o.stats, draft_stats(r));
   });
 }
 

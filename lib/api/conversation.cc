@@ -91,6 +91,19 @@ class Answer {
   bool refused_ = false;
 };
 
+// What the model did for one piece of an answer.
+void add_run(AnswerResult& result, const GenerateResult& run) {
+  result.steps += run.steps;
+  result.drafts.cost = run.drafts.cost;
+  result.drafts.off += run.drafts.off;
+  auto& sum = result.drafts.positions;
+  sum.resize(std::max(sum.size(), run.drafts.positions.size()));
+  for (std::size_t i = 0; i < run.drafts.positions.size(); ++i) {
+    sum[i].proposed += run.drafts.positions[i].proposed;
+    sum[i].accepted += run.drafts.positions[i].accepted;
+  }
+}
+
 }  // namespace
 
 ChatFormat detect_chat_format(const Model& model) { return choose(model, false); }
@@ -245,6 +258,7 @@ AnswerResult Conversation::Impl::answer(const AnswerOptions& o, const std::funct
         return !events.stopped() && !events.refused() && !(over_budget() && !tokenizer().is_end_of_generation(e.token));
       });
       result.finish = run.finish;
+      add_run(result, run);
       if (g.max_tokens >= 0) g.max_tokens -= static_cast<std::int64_t>(run.tokens.size());
       if (run.finish != Finish::stopped || events.stopped() || events.refused() || !over_budget()) break;
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "lib/api/model_impl.h"
@@ -22,6 +23,7 @@ struct Session::Impl {
   std::vector<float> logits;  // after the last token, where logits_valid
   bool logits_valid = false;
   std::optional<session::DraftState> draft;  // in models with a layer for it
+  session::DraftCost draft_cost[2];          // measured, of Draft::mtp and Draft::ngram
 
   Impl(const Model& m, const ComputeOptions& c)
       : model(m),
@@ -128,12 +130,16 @@ namespace {
 class Rounds {
  public:
   Rounds(Session::Impl& session, const GenerateOptions& options, Sampler& sampler, GenerateResult& result)
-      : me_(session), options_(options), result_(result), gate_(options.draft_max, options.draft_cost) {
+      : me_(session),
+        options_(options),
+        result_(result),
+        gate_(options.draft_max),
+        cost_(session.draft_cost[options.draft == Draft::ngram]) {
     if (options.draft == Draft::ngram) drafter_ = std::make_unique<session::NgramDrafter>();
     if (options.draft == Draft::mtp)
       drafter_ = std::make_unique<session::MtpDrafter>(session::MtpDrafter::Parts{
           *me_.engine, *me_.lane, me_.timeline, *me_.draft, sampler, me_.compute.chunk, options.cancel});
-    if (drafter_) result.drafts.resize(static_cast<std::size_t>(options.draft_max));
+    if (drafter_) result.drafts.positions.resize(static_cast<std::size_t>(options.draft_max));
     pending_.cancel = options.cancel;
   }
   ~Rounds() { settle(); }
@@ -144,21 +150,24 @@ class Rounds {
     if (ahead_ < drafts_.size() + 1 && !rows_.empty()) return row(ahead_);
     settle();
     me_.restore_states();
-    if (!(me_.logits_valid && me_.timeline.cached() == n)) ++result_.steps;
+    const bool steps = !(me_.logits_valid && me_.timeline.cached() == n), alone = me_.timeline.cached() == n - 1;
+    if (steps) ++result_.steps;
+    const auto start = Clock::now();
     if (const int k = wanted(n); k > 0) drafter_->propose(me_.timeline.tokens(), k, drafts_);
-    if (drafts_.empty()) {
+    if (drafts_.empty())
       me_.compute_pending(pending_);
-      return me_.logits;
-    }
-    check();
-    return row(0);
+    else
+      check();
+    if (drafter_ && steps && alone)
+      cost_.learn(static_cast<int>(drafts_.size()), std::chrono::duration<double>(Clock::now() - start).count());
+    return drafts_.empty() ? std::span<const float>(me_.logits) : row(0);
   }
 
   // The next token is this one.
   void take(Token token) {
     const bool right = !rows_.empty() && ahead_ < drafts_.size() && drafts_[ahead_] == token;
     if (right) {
-      ++result_.drafts[ahead_].accepted;
+      ++result_.drafts.positions[ahead_].accepted;
       ++ahead_;
     } else {
       settle();
@@ -179,7 +188,11 @@ class Rounds {
     ahead_ = 0;
   }
 
+  double cost() const { return options_.draft_cost >= 0 ? options_.draft_cost : cost_.value(); }
+
  private:
+  using Clock = std::chrono::steady_clock;
+
   std::span<const float> row(std::size_t i) const {
     const auto vocab = static_cast<std::size_t>(me_.model.impl()->spec.graph.vocab_size);
     return std::span<const float>(rows_).subspan(i * vocab, vocab);
@@ -188,16 +201,29 @@ class Rounds {
   int wanted(std::int64_t n) {
     // The last token alone is to be computed, and there is room for a draft and the token after it.
     if (!drafter_ || me_.timeline.cached() != n - 1 || n < 2) return 0;
-    int k = options_.draft_gate ? options_.draft_gate(n) : options_.draft_cost == 0 ? options_.draft_max : gate_.choose();
+    int k = options_.draft_gate ? options_.draft_gate(n) : options_.draft_cost == 0 ? options_.draft_max : choose();
     if (options_.max_tokens >= 0)
       k = static_cast<int>(std::min<std::int64_t>(k, options_.max_tokens - static_cast<std::int64_t>(result_.tokens.size()) - 1));
     return static_cast<int>(std::clamp<std::int64_t>(std::min<std::int64_t>(k, me_.capacity - n - 1), 0, options_.draft_max));
   }
 
+  // By expected value; says so when it turns drafting off or on again.
+  int choose() {
+    if (options_.draft_cost < 0 && cost_.wants_plain()) return 0;
+    const bool was_off = gate_.off();
+    const int k = gate_.choose(cost());
+    if (gate_.off()) ++result_.drafts.off;
+    const Runtime::Impl& runtime = *me_.model.runtime().impl();
+    if (gate_.off() != was_off && runtime.logs(LogLevel::info))
+      runtime.log(LogLevel::info, fmt::format("drafting {}: {:.0f} % of the first drafts stand, one costs {:.2f} of a step",
+                                              was_off ? "on" : "off", 100 * gate_.acceptance(), cost()));
+    return k;
+  }
+
   // One step over the last token and the drafts behind it.
   void check() {
     const std::int64_t n = me_.timeline.size();
-    for (std::size_t i = 0; i < drafts_.size(); ++i) ++result_.drafts[i].proposed;
+    for (std::size_t i = 0; i < drafts_.size(); ++i) ++result_.drafts.positions[i].proposed;
     session::Engine::Item it = me_.item();
     it.logits_from = n - 1;
     it.sink = [this](std::int64_t, std::span<const float> logits, std::int64_t) {
@@ -221,6 +247,7 @@ class Rounds {
   GenerateResult& result_;
   std::unique_ptr<session::Drafter> drafter_;
   session::DraftGate gate_;
+  session::DraftCost& cost_;
   AppendOptions pending_;
   std::vector<Token> drafts_;
   std::vector<float> rows_;  // (drafts + 1, vocab_size)
@@ -346,8 +373,8 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     throw Error(Code::argument, "generate.max_tokens", fmt::format("got {}, expected -1 or more", options.max_tokens));
   if (options.draft_max < 1 || options.draft_max > 16)
     throw Error(Code::argument, "generate.draft_max", fmt::format("got {}, expected 1 to 16", options.draft_max));
-  if (!(options.draft_cost >= 0 && options.draft_cost <= 100))
-    throw Error(Code::argument, "generate.draft_cost", fmt::format("got {}, expected 0 to 100", options.draft_cost));
+  if (options.draft_cost != -1 && !(options.draft_cost >= 0 && options.draft_cost <= 100))
+    throw Error(Code::argument, "generate.draft_cost", fmt::format("got {}, expected -1, or 0 to 100", options.draft_cost));
   impl_->check_draft(options.draft == Draft::mtp, "generate.draft");
   Impl& me = *impl_;
   const bool text = me.model.has_tokenizer();
@@ -423,6 +450,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     }
   }
   rounds.settle();
+  if (options.draft != Draft::none) result.drafts.cost = rounds.cost();
   me.logits_valid = me.logits_valid && me.timeline.cached() == me.timeline.size();
   if (result.finish != Finish::stop_string) {
     std::string rest;

@@ -38,13 +38,32 @@ void MtpDrafter::propose(std::span<const Token> tokens, int k, std::vector<Token
   sampler.rewind(out.size());
 }
 
-int DraftGate::choose() {
+void DraftCost::learn(int drafts, double seconds) {
+  constexpr double kPace = 0.2, kHeldUp = 4, kDearest = 8;
+  if (drafts == 0) {
+    if (plain_count_ == 0)
+      plain_ = seconds;
+    else if (plain_count_ == 1)  // the first one may have had memory to fetch
+      plain_ = std::min(plain_, seconds);
+    else
+      plain_ += kPace * (std::min(seconds, kHeldUp * plain_) - plain_);
+    ++plain_count_;
+    since_plain_ = 0;
+    return;
+  }
+  ++since_plain_;
+  if (plain_ <= 0) return;
+  const double cost = std::clamp((seconds / plain_ - 1) / drafts, 0.0, kDearest);
+  cost_ += kPace * (std::min(cost, kHeldUp * (cost_ + 0.05)) - cost_);
+}
+
+int DraftGate::choose(double cost) {
   int best = 0;
   double tokens = 1, all = 1, most = 1;
   for (std::size_t i = 0; i < rate_.size(); ++i) {
     all *= rate_[i];
     tokens += all;
-    const double gain = tokens / (1 + cost_ * static_cast<double>(i + 1));
+    const double gain = tokens / (1 + cost * static_cast<double>(i + 1));
     if (gain > most) most = gain, best = static_cast<int>(i + 1);
   }
   idle_ = best > 0 ? 0 : idle_ + 1;

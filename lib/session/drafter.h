@@ -55,19 +55,39 @@ class MtpDrafter final : public Drafter {
   Parts parts_;
 };
 
+// What one more draft costs, as a share of a step without: from the times of both kinds of steps, as a running mean in which one
+// step that was held up counts little. Lives as long as its session.
+class DraftCost {
+ public:
+  // A step with this many drafts, proposing them included, took so long.
+  void learn(int drafts, double seconds);
+  // Whether the next step should go without drafts, to be timed: at the start, and now and then.
+  bool wants_plain() const { return plain_count_ < 2 || since_plain_ >= kAgain; }
+  double value() const { return cost_; }
+
+ private:
+  static constexpr int kAgain = 64;
+
+  double plain_ = 0;    // seconds of a step without drafts
+  double cost_ = 0.25;  // a guess to begin with
+  int plain_count_ = 0, since_plain_ = 0;
+};
+
 // How many drafts are worth their cost: the k that gives most tokens for the time, (1 + a1 + a1 a2 + ...) / (1 + k cost), with
 // a_i the running acceptance of the i-th draft once those before it were accepted. Where none pays, one is tried now and then.
 class DraftGate {
  public:
-  DraftGate(int most, double cost) : cost_(cost), rate_(static_cast<std::size_t>(most), 0.8) {}
-  int choose();
+  explicit DraftGate(int most) : rate_(static_cast<std::size_t>(most), 0.8) {}
+  int choose(double cost);
+  // Whether the last choice was that no draft pays, a trial included.
+  bool off() const { return idle_ > 0; }
+  double acceptance() const { return rate_[0]; }  // of the first draft
   // `accepted` of `proposed` drafts were right.
   void learn(int proposed, int accepted);
 
  private:
   static constexpr int kProbe = 32;
 
-  double cost_;
   std::vector<double> rate_;
   int idle_ = 0;
 };

@@ -138,6 +138,82 @@ TEST_CASE("C: every error is a code and a message, never an exception") {
   dsv31_runtime_free(nullptr);
 }
 
+TEST_CASE("C: drafts change no token, and their counts come back") {
+  Loaded l;
+  dsv31_model_options with_mtp;
+  with_mtp.struct_size = sizeof with_mtp;
+  dsv31_model_options_init(&with_mtp);
+  CHECK(with_mtp.mtp == 0);
+  with_mtp.mtp = 1;
+  dsv31_model* model = nullptr;
+  REQUIRE(dsv31_model_open(l.runtime, dsv31::test::random_model("deepseek_v3_mtp").c_str(), &with_mtp, &model, nullptr) ==
+          DSV31_OK);
+  std::vector<std::vector<int32_t>> outputs;
+  for (int32_t draft : {DSV31_DRAFT_NONE, DSV31_DRAFT_MTP, DSV31_DRAFT_NGRAM}) {
+    dsv31_session* s = nullptr;
+    REQUIRE(dsv31_session_new(model, nullptr, &s, nullptr) == DSV31_OK);
+    const std::vector<int32_t> ids(30, 7);
+    REQUIRE(dsv31_session_append(s, ids.data(), ids.size(), nullptr, nullptr) == DSV31_OK);
+    dsv31_generate_options g;
+    g.struct_size = sizeof g;
+    dsv31_generate_options_init(&g);
+    CHECK(g.draft_max == 3);
+    CHECK(g.draft_cost == -1);
+    dsv31_draft_stats stats{};
+    stats.struct_size = sizeof stats;
+    g.max_tokens = 20;
+    g.temperature = 0;
+    g.draft = draft;
+    g.draft_max = 2;
+    g.draft_cost = 0;
+    g.stats = &stats;
+    outputs.emplace_back();
+    g.user = &outputs.back();
+    g.on_token = [](void* user, int32_t token, const char*, size_t) -> int32_t {
+      if (token >= 0) static_cast<std::vector<int32_t>*>(user)->push_back(token);
+      return 1;
+    };
+    REQUIRE(dsv31_session_generate(s, &g, nullptr, nullptr, nullptr) == DSV31_OK);
+    CHECK(stats.struct_size == sizeof stats);
+    CHECK(stats.steps + stats.accepted[0] + stats.accepted[1] >= static_cast<int64_t>(outputs.back().size()) - 1);
+    if (draft == DSV31_DRAFT_MTP) CHECK(stats.proposed[1] > 0);
+    if (draft == DSV31_DRAFT_NONE) CHECK(stats.proposed[0] == 0);
+    CHECK(stats.proposed[2] == 0);
+    dsv31_session_free(s);
+  }
+  CHECK(outputs[0] == outputs[1]);
+  CHECK(outputs[0] == outputs[2]);
+  dsv31_session* s = nullptr;
+  REQUIRE(dsv31_session_new(l.model, nullptr, &s, nullptr) == DSV31_OK);
+  const int32_t id = 5;
+  REQUIRE(dsv31_session_append(s, &id, 1, nullptr, nullptr) == DSV31_OK);
+  dsv31_generate_options g;
+  g.struct_size = sizeof g;
+  dsv31_generate_options_init(&g);
+  dsv31_error e = fresh();
+  g.draft = DSV31_DRAFT_MTP;
+  CHECK(dsv31_session_generate(s, &g, nullptr, nullptr, &e) == DSV31_UNSUPPORTED);
+  g.draft = 9;
+  CHECK(dsv31_session_generate(s, &g, nullptr, nullptr, &e) == DSV31_ARGUMENT);
+  dsv31_session_free(s);
+  dsv31_model_free(model);
+}
+
+TEST_CASE("C: a program built against version 1 draws without drafts") {
+  Loaded l;
+  dsv31_session* s = nullptr;
+  REQUIRE(dsv31_session_new(l.model, nullptr, &s, nullptr) == DSV31_OK);
+  auto ids = question(l.model);
+  REQUIRE(dsv31_session_append(s, ids.data(), ids.size(), nullptr, nullptr) == DSV31_OK);
+  dsv31_generate_options g;
+  g.struct_size = offsetof(dsv31_generate_options, draft);
+  std::fill(reinterpret_cast<char*>(&g) + g.struct_size, reinterpret_cast<char*>(&g + 1), char{0x5a});  // behind it: not read
+  dsv31_generate_options_init(&g);
+  g.max_tokens = 4;
+  CHECK(dsv31_session_generate(s, &g, nullptr, nullptr, nullptr) == DSV31_OK);
+  dsv31_session_free(s);
+}
+
 TEST_CASE("C: a struct shorter than today's keeps the defaults of what it lacks") {
   Loaded l;
   dsv31_session_options o;

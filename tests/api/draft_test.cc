@@ -1,9 +1,9 @@
 // Drafts: the layer's numbers against the reference, and the promise that drafts decide how fast tokens come and never which.
-#include <cstdlib>
-#include <iostream>
+#include <cmath>
 #include <map>
 #include <random>
 
+#include "lib/session/drafter.h"
 #include "tests/api/fixtures.h"
 #include "tests/catch.h"
 #include "tests/expect_error.h"
@@ -43,7 +43,7 @@ GenerateOptions options_of(const Way& way, const SamplerOptions& sampler, unsign
 
 std::int64_t accepted(const GenerateResult& r) {
   std::int64_t n = 0;
-  for (const DraftCount& d : r.drafts) n += d.accepted;
+  for (const DraftCount& d : r.drafts.positions) n += d.accepted;
   return n;
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("tokens are the same with drafts on, off and randomly gated, and so is
     Session base(plain);
     base.append(prompt);
     auto want = base.generate({.max_tokens = 24, .sampler = sampler, .ignore_end_of_generation = true});
-    CHECK(want.drafts.empty());
+    CHECK(want.drafts.positions.empty());
     for (const Way& way : kWays) {
       INFO(way.name << " salt " << salt);
       Session session(model, {.chunk = salt % 7 == 0 ? 2 : 512});
@@ -175,11 +175,17 @@ TEST_CASE("the gate stops drafts that do not pay") {
     o.draft_cost = cost;
     return session.generate(o);
   };
-  const GenerateResult ungated = run(0), gated = run(0.5);
+  const GenerateResult ungated = run(0), gated = run(0.5), measured = run(-1);
   CHECK(ungated.tokens == gated.tokens);
-  CHECK(ungated.drafts[0].proposed >= ungated.steps - 1);              // the last round has no room
-  CHECK(ungated.drafts[0].accepted * 3 < ungated.drafts[0].proposed);  // random weights are seldom right
-  CHECK(gated.drafts[0].proposed * 3 < gated.steps);
+  const DraftCount all = ungated.drafts.positions[0], some = gated.drafts.positions[0];
+  CHECK(all.proposed >= ungated.steps - 1);  // the last round has no room
+  CHECK(all.accepted * 3 < all.proposed);    // random weights are seldom right
+  CHECK(ungated.drafts.off == 0);
+  CHECK(some.proposed * 3 < gated.steps);
+  CHECK(gated.drafts.off * 2 > gated.steps);
+  CHECK(gated.drafts.cost == 0.5);
+  CHECK(measured.tokens == gated.tokens);
+  CHECK(measured.drafts.cost >= 0);
 }
 
 TEST_CASE("drafts that a model cannot make, and options out of range") {
@@ -188,45 +194,53 @@ TEST_CASE("drafts that a model cannot make, and options out of range") {
   s.append(std::vector<Token>{5, 6});
   expect_error(Code::unsupported, {"generate.draft"}, [&] { s.generate({.draft = Draft::mtp}); });
   expect_error(Code::argument, {"generate.draft_max", "got 17"}, [&] { s.generate({.draft_max = 17}); });
-  expect_error(Code::argument, {"generate.draft_cost"}, [&] { s.generate({.draft_cost = -1}); });
+  expect_error(Code::argument, {"generate.draft_cost"}, [&] { s.generate({.draft_cost = -0.5}); });
   expect_error(Code::unsupported, {"append.draft_sink"},
                [&] { s.append(std::vector<Token>{7}, {.draft_sink = [](std::int64_t, std::span<const float>) {}}); });
   Model none = Model::open(runtime_with(1), random_model("deepseek_v3"), {.mtp = true});
   CHECK(none.info().warnings.size() == 1);
 }
 
-// A trained model, where one is at hand: DSV31_TEST_TRAINED names its folder.
-TEST_CASE("a trained draft layer is mostly right, and changes nothing") {
-  const char* path = std::getenv("DSV31_TEST_TRAINED");
-  if (path == nullptr) {
-    std::cout << "DSV31_TEST_TRAINED is not set: no trained model ran\n";
-    return;
+TEST_CASE("the cost of a draft is what the steps took, whatever held one of them up") {
+  session::DraftCost cost;
+  CHECK(cost.wants_plain());
+  cost.learn(0, 5.0);  // the first step is slow
+  CHECK(cost.wants_plain());
+  cost.learn(0, 1.0);
+  CHECK_FALSE(cost.wants_plain());
+  cost.learn(3, 1.6);  // 0.2 of a step each, against the 0.25 that it begins with
+  CHECK(std::fabs(cost.value() - 0.24) <= 1e-6);
+  cost.learn(1, 1.3);
+  CHECK(std::fabs(cost.value() - 0.252) <= 1e-6);
+  cost.learn(2, 1000);  // held up: counts as 1.208, four times what was known
+  CHECK(std::fabs(cost.value() - 0.4432) <= 1e-6);
+  for (int i = 0; i < 61; ++i) {
+    CHECK_FALSE(cost.wants_plain());
+    cost.learn(2, 0.5);  // faster than a step without drafts: they cost nothing
   }
-  Model model = with_mtp(path), plain = Model::open(runtime_with(2), path);
-  std::vector<DraftCount> sum(3);
-  std::int64_t tokens = 0, steps = 0;
-  for (unsigned salt = 0; salt < 40; ++salt) {
-    const std::string question = "Add " + std::to_string(salt * 37 % 90) + " and " + std::to_string(salt * 53 % 80) + ".";
-    auto prompt = model.tokenizer().encode(
-        "<｜begin▁of▁sentence｜><｜User｜>" + question + "<｜Assistant｜>" + (salt % 2 == 0 ? "<think>" : "</think>"),
-        {.special = Special::all});
-    SamplerOptions sampler = salt % 4 < 2 ? SamplerOptions::greedy()
-                                          : SamplerOptions{.seed = salt, .temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
-    auto run = [&](const Model& m, Draft draft) {
-      Session s(m);
-      s.append(prompt);
-      return s.generate({.max_tokens = 100, .sampler = sampler, .draft = draft});
-    };
-    auto want = run(plain, Draft::none), mtp = run(model, Draft::mtp);
-    CHECK(mtp.tokens == want.tokens);
-    CHECK(run(model, Draft::ngram).tokens == want.tokens);
-    for (std::size_t i = 0; i < sum.size(); ++i)
-      sum[i].proposed += mtp.drafts[i].proposed, sum[i].accepted += mtp.drafts[i].accepted;
-    tokens += static_cast<std::int64_t>(mtp.tokens.size());
-    steps += mtp.steps;
+  CHECK(std::fabs(cost.value() - 0) <= 1e-6);
+  CHECK(cost.wants_plain());
+  for (int i = 0; i < 100; ++i) cost.learn(0, 2.0);
+  cost.learn(1, 3.0);
+  for (int i = 0; i < 60; ++i) cost.learn(1, 3.0);
+  CHECK(std::fabs(cost.value() - 0.5) <= 0.005);
+}
+
+TEST_CASE("the gate weighs acceptance against cost, and tries again after a while") {
+  session::DraftGate gate(3);
+  CHECK(gate.choose(0.01) == 3);
+  CHECK(gate.choose(0.6) == 1);
+  CHECK_FALSE(gate.off());
+  for (int i = 0; i < 100; ++i) gate.learn(1, 0);
+  CHECK(gate.acceptance() < 0.01);
+  int tried = 0;
+  for (int i = 0; i < 320; ++i) {
+    tried += gate.choose(0.1);
+    CHECK(gate.off());
   }
-  std::cout << "trained: " << tokens << " tokens in " << steps << " steps";
-  for (const DraftCount& d : sum) std::cout << ", " << d.accepted << " of " << d.proposed;
-  std::cout << '\n';
-  CHECK(sum[0].accepted * 2 > sum[0].proposed);
+  CHECK(tried == 10);
+  for (int i = 0; i < 30; ++i) gate.learn(1, 1);
+  CHECK(gate.choose(0.1) >= 1);
+  CHECK_FALSE(gate.off());
+  CHECK(gate.choose(1.5) == 0);  // right every time, and still too dear
 }
