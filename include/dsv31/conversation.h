@@ -37,6 +37,7 @@ namespace dsv31::inline v1 {
 enum class ChatFormat {
   detect,         // the model's own template; without one, or where it has no place for the tools given, by the vocabulary
   own_template,   // the model's own template; how tool calls are written is found in its text
+  deepseek_v2,    // V2, V2-Lite, V2.5 by name only: its turns are marked by plain text, "User: " and "Assistant:"
   deepseek_v3,    // V3, V3-0324: no thinking
   deepseek_r1,    // thinks always; Mode::fast opens and closes an empty thought
   deepseek_v3_1,  // V3.1, V3.1-Terminus, V3.2-Exp: a mode per turn
@@ -49,8 +50,12 @@ DSV31_API ChatFormat detect_chat_format(const Model& model);
 
 // The prompt of a built-in format. Content of messages is untrusted, markers are trusted. ChatOptions::thinking chooses the mode;
 // kwargs may hold `response_format` (V3.2), the rest is refused. Throws argument (a role, a tool call's arguments), unsupported
-// (tools in V3 and R1, which have no text for them; own_template and detect).
+// (tools in V2, V3 and R1, which have no text for them; own_template and detect).
 DSV31_API PromptText render_chat(ChatFormat format, const std::vector<Message>& messages, const ChatOptions& options = {});
+
+// User content of the forms that DeepSeek recommends for R1. Text only: pass the result as Message::content.
+// A question about a file.
+DSV31_API std::string file_prompt(std::string_view file_name, std::string_view file_content, std::string_view question);
 
 enum class Mode { fast, thinking };
 

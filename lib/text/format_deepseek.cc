@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/io/json.h"
+#include "lib/text/format_history.h"
 #include "lib/text/format_json.h"
 #include "lib/text/format_prompt.h"
 #include "lib/text/format_text.h"
@@ -65,12 +66,17 @@ void put_system(PromptWriter& out, const std::vector<Message>& messages) {
   }
 }
 
+void refuse_tools(const ChatOptions& options) {
+  if (functions_of(options.tools).empty()) return;
+  throw Error(
+      Code::unsupported, "tools",
+      "got tools for DeepSeek V2, V3 or R1, which have no text for them, expected their description in the system message");
+}
+
 // V3 and R1 differ in what they keep of an answer and in how a turn of the assistant begins.
 PromptText render_v3_family(const std::vector<Message>& messages, const ChatOptions& options, bool r1) {
   check_roles(messages, {"system", "user", "assistant", "tool"});
-  if (!functions_of(options.tools).empty())
-    throw Error(Code::unsupported, "tools",
-                "got tools for DeepSeek V3 or R1, which have no text for them, expected their description in the system message");
+  refuse_tools(options);
   PromptWriter out;
   out.marker(kBos);
   put_system(out, messages);
@@ -119,6 +125,26 @@ PromptText render_v3_family(const std::vector<Message>& messages, const ChatOpti
 }
 
 }  // namespace
+
+PromptText render_v2(const std::vector<Message>& messages, const ChatOptions& options) {
+  check_roles(messages, {"system", "user", "assistant"});
+  refuse_tools(options);
+  PromptWriter out;
+  out.marker(kBos);
+  put_system(out, messages);
+  if (std::any_of(messages.begin(), messages.end(), [](const Message& m) { return m.role == "system"; })) out.data("\n\n");
+  for (const Message& m : messages) {
+    if (m.role == "user") {
+      out.data("User: ").data(m.content, m.trusted).data("\n\n");
+    } else if (m.role == "assistant") {
+      // A sampled answer brings the space with it: the generation prompt ends at the colon.
+      const bool has_space = m.content.starts_with(' ') || m.content.starts_with(kPlaceholder);
+      out.data(has_space ? "Assistant:" : "Assistant: ").data(m.content, m.trusted).marker(kEos);
+    }
+  }
+  if (options.add_generation_prompt) out.data("Assistant:");
+  return out.take();
+}
 
 PromptText render_v3(const std::vector<Message>& messages, const ChatOptions& options) {
   return render_v3_family(messages, options, false);

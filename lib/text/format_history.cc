@@ -9,7 +9,7 @@
 namespace dsv31::inline v1::text {
 namespace {
 
-constexpr std::string_view kOpen = "\xEE\x80\x80", kClose = "\xEE\x80\x81";  // U+E000 and U+E001, private use
+constexpr std::string_view kOpen = kPlaceholder, kClose = "\xEE\x80\x81";  // U+E001
 constexpr std::string_view kSpace = " \t\r\n";
 
 PromptText slice(const PromptText& p, std::size_t begin, std::size_t end) {

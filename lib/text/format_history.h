@@ -14,6 +14,9 @@
 
 namespace dsv31::inline v1::text {
 
+// What the placeholder of a sampled answer begins with when its history is rendered: U+E000, private use.
+inline constexpr std::string_view kPlaceholder = "\xEE\x80\x80";
+
 struct Turn {
   Message message;
   bool sampled = false;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr FormatRow kFormats[] = {
     {ChatFormat::own_template, "own_template", nullptr, {}, true},
+    {ChatFormat::deepseek_v2, "deepseek_v2", deepseek::render_v2, {CallSyntax::none, false, false}, false},
     {ChatFormat::deepseek_v3, "deepseek_v3", deepseek::render_v3, {CallSyntax::deepseek, false, false}, false},
     {ChatFormat::deepseek_r1, "deepseek_r1", deepseek::render_r1, {CallSyntax::deepseek, true, true}, false},
     {ChatFormat::deepseek_v3_1, "deepseek_v3_1", deepseek::render_v3_1, {CallSyntax::deepseek, true, false}, true},
@@ -88,6 +89,10 @@ std::string_view to_string(ChatFormat format) noexcept {
   for (const text::FormatRow& row : text::kFormats)
     if (row.format == format) return row.name;
   return "detect";
+}
+
+std::string file_prompt(std::string_view file_name, std::string_view file_content, std::string_view question) {
+  return fmt::format("[file name]: {}\n[file content begin]\n{}\n[file content end]\n{}", file_name, file_content, question);
 }
 
 PromptText render_chat(ChatFormat format, const std::vector<Message>& messages, const ChatOptions& options) {

@@ -45,6 +45,25 @@ std::vector<Message> tool_talk() {
 
 }  // namespace
 
+TEST_CASE("V2 marks turns by plain text; an answer that brings its own space gets none") {
+  const std::vector<Message> talk = {{.role = "system", .content = "S"},
+                                     {.role = "user", .content = "Hi"},
+                                     {.role = "assistant", .content = "Hello."},
+                                     {.role = "user", .content = "1+1=?"}};
+  CHECK(prompt(ChatFormat::deepseek_v2, talk) == spell("{B}S\n\nUser: Hi\n\nAssistant: Hello.{E}User: 1+1=?\n\nAssistant:"));
+  CHECK(prompt(ChatFormat::deepseek_v2, {{.role = "user", .content = "Hi"}}) == spell("{B}User: Hi\n\nAssistant:"));
+  CHECK(prompt(ChatFormat::deepseek_v2, {{.role = "user", .content = "Hi"}, {.role = "assistant", .content = " Hello."}},
+               {.add_generation_prompt = false}) == spell("{B}User: Hi\n\nAssistant: Hello.{E}"));
+  expect_error(Code::unsupported, {"tools"}, [&] { prompt(ChatFormat::deepseek_v2, talk, {.tools = kWeather}); });
+  expect_error(Code::argument, {"messages[0].role"},
+               [&] { prompt(ChatFormat::deepseek_v2, {{.role = "tool", .content = "1"}}); });
+}
+
+TEST_CASE("a file's prompt is DeepSeek's, byte for byte") {
+  CHECK(file_prompt("a.txt", "one\ntwo", "How many lines?") ==
+        "[file name]: a.txt\n[file content begin]\none\ntwo\n[file content end]\nHow many lines?");
+}
+
 TEST_CASE("V3.1 history keeps </think> and drops the thought, in both modes") {
   const std::string history = spell("{B}You are a helpful assistant{U}Who are you?{A}</think>I am DeepSeek{E}{U}1+1=?{A}");
   CHECK(prompt(ChatFormat::deepseek_v3_1, kTalk, {.thinking = true}) == history + "<think>");
