@@ -62,11 +62,12 @@ dsv31::Progress progress_bar(std::string_view label) {
   };
 }
 
-dsv31::Model open_model(const ModelArgs& args, bool mtp) {
+dsv31::Model open_model(const ModelArgs& args, bool mtp, bool count_experts) {
   dsv31::Runtime runtime(args.runtime());
   dsv31::ModelOptions options;
   options.progress = progress_bar("loading");
   options.mtp = mtp;
+  options.count_experts = count_experts;
   return dsv31::Model::open(runtime, args.path, options);
 }
 

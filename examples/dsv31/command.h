@@ -17,6 +17,9 @@ struct UsageError {
   std::string text;
 };
 
+// The command has printed what is wrong: exit status 1 and not a word more.
+struct Failed {};
+
 struct ModelArgs {
   std::string path, isa, backend;
   int threads = 0;
@@ -30,7 +33,7 @@ struct ModelArgs {
 };
 
 // Opens the model; shows a bar on stderr while it reads, where stderr is a terminal.
-dsv31::Model open_model(const ModelArgs& args, bool mtp = false);
+dsv31::Model open_model(const ModelArgs& args, bool mtp = false, bool count_experts = false);
 // A bar for the prefill of a long prompt, or nothing where stderr is no terminal.
 dsv31::Progress progress_bar(std::string_view label);
 
@@ -89,5 +92,6 @@ void add_bench(CLI::App& app, std::function<void()>& action);
 void add_convert(CLI::App& app, std::function<void()>& action);
 void add_info(CLI::App& app, std::function<void()>& action);
 void add_pack(CLI::App& app, std::function<void()>& action);
+void add_verify(CLI::App& app, std::function<void()>& action);
 
 }  // namespace cli

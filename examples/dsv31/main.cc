@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::function<void()> action;
   for (auto add : {cli::add_run, cli::add_chat, cli::add_logits, cli::add_tokenize, cli::add_detokenize, cli::add_template,
-                   cli::add_perplexity, cli::add_convert, cli::add_bench, cli::add_info, cli::add_pack})
+                   cli::add_perplexity, cli::add_convert, cli::add_bench, cli::add_info, cli::add_pack, cli::add_verify})
     add(app, action);
   try {
     app.parse(argc, argv);
@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
       return 1;
     }
     return 0;
+  } catch (const cli::Failed&) {
+    std::fflush(stdout);
   } catch (const cli::UsageError& e) {
     std::fprintf(stderr, "dsv31: %s\n", e.text.c_str());
     return 2;

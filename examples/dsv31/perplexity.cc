@@ -21,6 +21,24 @@ std::size_t argmax(const std::vector<double>& v) {
   return static_cast<std::size_t>(std::max_element(v.begin(), v.end()) - v.begin());
 }
 
+// Tokens by expert of each layer; with --against-exact those of both runs.
+std::string spread(const dsv31::Model& model, bool json) {
+  std::string out = json ? ", \"experts\": [" : "\nlayer  busiest expert over the mean  tokens by expert";
+  const char* comma = "";
+  for (const dsv31::ExpertLoad& load : model.expert_load()) {
+    const std::string ratio = number(load.imbalance());
+    if (json)
+      out += std::string(comma) + "{\"layer\": " + std::to_string(load.layer) + ", \"imbalance\": " + ratio + ", \"tokens\": [";
+    else
+      out += "\n" + std::to_string(load.layer) + "  " + ratio + " ";
+    for (std::size_t e = 0; e < load.tokens.size(); ++e)
+      out += (json && e == 0 ? "" : json ? ", " : " ") + std::to_string(load.tokens[e]);
+    if (json) out += "]}";
+    comma = ", ";
+  }
+  return json ? out + "]" : out;
+}
+
 struct Statistics {
   double nll = 0;
   long scored = 0, same_top = 0;
@@ -35,7 +53,7 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
     ModelArgs model;
     std::string file;
     long ctx = 512, limit = -1;
-    bool against_exact = false, json = false;
+    bool against_exact = false, experts = false, json = false;
   };
   auto a = std::make_shared<Args>();
   CLI::App* sub = app.add_subcommand("perplexity", "Perplexity of a text");
@@ -46,11 +64,12 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
   sub->add_option("--limit", a->limit, "Use only the first tokens of the text");
   sub->add_flag("--against-exact", a->against_exact,
                 "Also the Kullback-Leibler divergence from exact arithmetic and the agreement of the likeliest token");
+  sub->add_flag("--experts", a->experts, "Also how the tokens are spread over the experts of each layer");
   sub->add_flag("--json", a->json, "Print JSON");
   sub->callback([&action, a] {
     action = [a] {
       std::string text = read_text(a->file);
-      dsv31::Model model = open_model(a->model);
+      dsv31::Model model = open_model(a->model, false, a->experts);
       auto ids = model.tokenizer().encode(text, {.bos = model.tokenizer().adds_bos()});
       if (a->limit >= 0 && static_cast<std::size_t>(a->limit) < ids.size()) ids.resize(static_cast<std::size_t>(a->limit));
       if (ids.size() < 2) throw UsageError{"perplexity: got a text of fewer than two tokens, expected more"};
@@ -99,6 +118,7 @@ void add_perplexity(CLI::App& app, std::function<void()>& action) {
                         : "\nKL divergence from exact: mean " + number(mean) + ", 99 % " + number(p99) +
                               "\nsame likeliest token: " + number(100 * top1) + " %";
       }
+      if (a->experts) extra += spread(model, a->json);
       if (a->json)
         std::printf("{\"tokens\": %zu, \"scored\": %ld, \"nll\": %s, \"perplexity\": %s%s}\n", ids.size(), s.scored,
                     number(nll).c_str(), number(ppl).c_str(), extra.c_str());

@@ -16,6 +16,7 @@
 #include "dsv31/error.h"
 #include "dsv31/export.h"
 #include "dsv31/runtime.h"
+#include "dsv31/self_check.h"
 #include "dsv31/tokenizer.h"
 
 namespace dsv31::inline v1 {
@@ -29,6 +30,7 @@ struct ModelOptions {
   // A packed file's weights are used where they stand in a mapping of the file: they cost page cache and no memory of the process,
   // and are outside the memory budget. The file must not be cut short while the model lives (SIGBUS). false: read into memory.
   bool map = true;
+  bool count_experts = false;  // count what the routers choose, for Model::expert_load()
 };
 
 // How a session computes. The weights are the same for all of them.
@@ -70,6 +72,19 @@ struct PlanRow {
   std::uint64_t bytes = 0;  // of packed weights
 };
 
+// How the tokens of a layer were spread over its experts.
+struct ExpertLoad {
+  std::int32_t layer = 0;
+  std::vector<std::uint64_t> tokens;  // (n_routed_experts): that chose the expert
+
+  // The busiest expert's tokens over the mean: 1 is even, n_routed_experts / num_experts_per_tok the worst; 0 before any token.
+  double imbalance() const noexcept {
+    std::uint64_t most = 0, sum = 0;
+    for (const std::uint64_t n : tokens) most = n > most ? n : most, sum += n;
+    return sum == 0 ? 0 : static_cast<double>(most) * static_cast<double>(tokens.size()) / static_cast<double>(sum);
+  }
+};
+
 // Bytes a model and one session take, known before anything is allocated.
 struct MemoryPlan {
   std::uint64_t weights = 0;  // packed
@@ -108,6 +123,16 @@ class DSV31_API Model {
   const ModelInfo& info() const noexcept;
   MemoryPlan memory(const ComputeOptions& compute = {}) const;
   std::vector<PlanRow> execution_plan(const ComputeOptions& compute = {}) const;
+
+  // Computes a short prompt with this model on this machine and compares: every kernel with the plain reference on the model's
+  // own weights, chunks, threads, batches and cached prefixes bit for bit, the forms of attention with each other, and the
+  // weights in memory with those that were loaded. Takes seconds, and memory for a session and a few matrices. Throws argument,
+  // cancelled, no_memory; what is wrong with the model or machine stands in the report.
+  SelfCheckReport self_check(const SelfCheckOptions& options = {}) const;
+
+  // Of every token computed since the model was opened, by all sessions, rejected drafts included; by layer, the draft layer
+  // last. Routing never depends on it. Throws argument for a model opened without count_experts; empty for one without experts.
+  std::vector<ExpertLoad> expert_load() const;
 
   bool has_tokenizer() const noexcept;
   // Throws not_found where the files hold no vocabulary.

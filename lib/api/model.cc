@@ -140,14 +140,13 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
     progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::read_weights, done, total); };
   impl->weights.load(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list, r.team, r.accountant,
                      options.cancel, progress);
-  session::EngineParts parts;
-  parts.graph = &impl->spec.graph;
-  parts.backends = &r.backends.list;
-  parts.team = &r.team;
-  parts.accountant = r.accountant;
-  parts.preference = r.preference();
-  parts.layouts = impl->placement.layout;
-  parts.weights = impl->weights.view();
+  // A packed file says what they should be; summing them would read it whole.
+  impl->sums = sched::sum_weights(graph, impl->weights.view(), r.team, checkpoint.packed == nullptr);
+  if (checkpoint.packed != nullptr)
+    for (std::size_t m = 0; m < graph.matrices.size(); ++m)
+      impl->sums.matrices.push_back(checkpoint.packed->matrices[m].checksum);
+  session::EngineParts parts = engine_parts(*impl);
+  parts.count_experts = options.count_experts;
   impl->engine = std::make_unique<session::Engine>(std::move(parts));
   for (const std::string& w : impl->info.warnings) r.log(LogLevel::warning, w);
   return impl;
@@ -161,6 +160,19 @@ io::OpenOptions open_options(const ModelOptions& o) {
   out.cancel = o.cancel;
   out.map = o.map;
   return out;
+}
+
+session::EngineParts engine_parts(const Model::Impl& impl) {
+  Runtime::Impl& r = *impl.runtime.impl();
+  session::EngineParts parts;
+  parts.graph = &impl.spec.graph;
+  parts.backends = &r.backends.list;
+  parts.team = &r.team;
+  parts.accountant = r.accountant;
+  parts.preference = r.preference();
+  parts.layouts = impl.placement.layout;
+  parts.weights = impl.weights.view();
+  return parts;
 }
 
 void check(const ComputeOptions& c) {
@@ -223,6 +235,16 @@ std::vector<PlanRow> Model::execution_plan(const ComputeOptions& compute) const 
     }
     out.push_back(std::move(row));
   }
+  return out;
+}
+
+std::vector<ExpertLoad> Model::expert_load() const {
+  std::lock_guard lock(impl_->engine->mutex());
+  const sched::ExpertCount* count = impl_->engine->experts();
+  if (count == nullptr)
+    throw Error(Code::argument, "model.expert_load", "got a model opened without count_experts, expected one with");
+  std::vector<ExpertLoad> out;
+  for (const auto& l : count->layers()) out.push_back({l.layer, l.tokens});
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "lib/api/runtime_impl.h"
 #include "lib/io/checkpoint.h"
 #include "lib/model/spec.h"
+#include "lib/sched/weight_sums.h"
 #include "lib/sched/weights.h"
 #include "lib/session/engine.h"
 
@@ -22,6 +23,7 @@ struct Model::Impl {
   model::ModelSpec spec;
   sched::Placement placement;  // in the default numerics; fixes the layouts of the matrices
   sched::WeightStore weights;
+  sched::WeightSums sums;  // of the weights as they were loaded
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat;
   std::exception_ptr chat_failure;  // why there is no chat template, if there should be one
@@ -31,6 +33,8 @@ struct Model::Impl {
 };
 
 io::OpenOptions open_options(const ModelOptions& options);
+// What an engine over the model's weights is made of.
+session::EngineParts engine_parts(const Model::Impl& impl);
 // Throws argument, naming the field.
 void check(const ComputeOptions& compute);
 inline Numerics numerics_of(const ComputeOptions& c) { return {c.exact, c.relaxed}; }

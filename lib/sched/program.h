@@ -15,6 +15,7 @@
 #include "dsv31/backend.h"
 #include "dsv31/runtime.h"
 #include "lib/graph/graph.h"
+#include "lib/sched/expert_count.h"
 #include "lib/sched/memory.h"
 #include "lib/sched/placement.h"
 #include "lib/sched/team.h"
@@ -64,20 +65,30 @@ class Workspace {
   // Runs the step. The sink gets the logits of step.logit_rows, at most kLogitRows at a time, rows of `stride` floats. Throws
   // cancelled, or what a worker threw; the cache slots of the step's rows then hold anything and nothing else has changed.
   // `step.cache` must hold blocks of the program's cache type for all rows. REQUIRES: reserve() for at least this many rows.
+  // A state or a logit that is not a finite number is an error `backend`, which names the op and the layer it came from.
   void run(const Program& program, const Step& step, Team& team, const CancelToken* cancel, const LogitSink& sink,
            Section section = Section::trunk);
+  // Runs the trunk an op at a time, for inspection: before(i) finds the values that op i is about to read, and false ends the
+  // walk. Nothing is checked or counted. REQUIRES: as run(); at most kLogitRows wanted rows.
+  void visit(const Program& program, const Step& step, Team& team, const std::function<bool(std::size_t op)>& before);
   // A value of the program reserved for: what the last run left of it, or what the next one is to find.
   float* value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  // Counts what the gates choose from now on; null: not.
+  void count(ExpertCount* experts) noexcept { experts_ = experts; }
   // Barriers of the last run.
   std::int64_t phases() const noexcept { return last_phases_; }
 
  private:
   struct Walk;
+  void prepare(Walk& walk, const Program& program, const Step& step, const Team& team, const CancelToken* cancel);
+  void execute(Walk& walk, const Program& program, std::size_t begin, std::size_t end, Team& team);
+  [[noreturn]] void blame(Walk& walk, const Program& program, std::size_t begin, std::size_t end, Team& team);
   Buffer arena_, scratch_;
   std::vector<float*> values_;
   std::vector<std::pair<std::size_t, int>> order_;  // (op, phase)
   std::int64_t rows_ = 0;
   const Program* program_ = nullptr;
+  ExpertCount* experts_ = nullptr;
   std::int64_t last_phases_ = 0;
 };
 

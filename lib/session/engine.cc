@@ -12,6 +12,12 @@ constexpr std::int64_t kStates = 32;  // states that wait for the draft layer; m
 
 }  // namespace
 
+Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {
+  if (!parts_.count_experts) return;
+  experts_ = std::make_unique<sched::ExpertCount>(*parts_.graph);
+  workspace_.count(experts_.get());
+}
+
 Lane& Engine::lane(Numerics numerics) {
   std::lock_guard lock(mutex_);
   auto& slot = lanes_[(numerics.exact ? 1 : 0) + (numerics.relaxed ? 2 : 0)];

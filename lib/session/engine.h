@@ -34,11 +34,12 @@ struct EngineParts {
   sched::Preference preference;
   std::vector<std::string_view> layouts;  // of the packed matrices
   sched::WeightView weights;
+  bool count_experts = false;
 };
 
 class Engine {
  public:
-  explicit Engine(EngineParts parts) : parts_(std::move(parts)) {}
+  explicit Engine(EngineParts parts);
 
   // The lane of these numerics, made at first use. Throws unsupported.
   Lane& lane(Numerics numerics);
@@ -64,6 +65,8 @@ class Engine {
 
   // What touches a pool or a timeline's blocks outside advance happens under this lock.
   std::mutex& mutex() { return mutex_; }
+  // What the gates chose in complete steps; null where it is not counted. Changes under the lock.
+  const sched::ExpertCount* experts() const noexcept { return experts_.get(); }
   // Barriers of the last step.
   std::int64_t last_phases() const { return workspace_.phases(); }
 
@@ -88,6 +91,7 @@ class Engine {
   EngineParts parts_;
   std::mutex mutex_;
   std::unique_ptr<Lane> lanes_[4];  // exact + 2 * relaxed
+  std::unique_ptr<sched::ExpertCount> experts_;
   sched::Workspace workspace_;
   // Of the step being made; kept so that a step allocates nothing.
   std::vector<std::int32_t> tokens_, positions_, sequence_of_row_, logit_rows_, item_of_logit_;
