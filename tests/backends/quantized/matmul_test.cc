@@ -132,7 +132,7 @@ TEST_CASE("the exact product is one fma a weight, K ascending, on the decoded va
   for (const quantized::Layout& layout : quantized::kLayouts) {
     const std::int64_t rows = 21, cols = 768, m = 3, row_bytes = cols / layout.block * layout.source_bytes;
     const PackedCase w(layout, rows, cols, random_rows(layout, rows, cols, 4));
-    Aligned<float> values(static_cast<std::size_t>(m * cols));
+    Walled<float> values(static_cast<std::size_t>(m * cols));
     Random random{6};
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(static_cast<std::int32_t>(random.next())) * 0x1.0p-31f;

@@ -15,7 +15,7 @@ TEST_CASE("unpacking a packed matrix gives the source bytes") {
       Random random{static_cast<std::uint64_t>(rows)};
       std::vector<std::byte> src(static_cast<std::size_t>(format_bytes(layout.type, rows * cols))), back(src.size());
       for (std::byte& b : src) b = static_cast<std::byte>(random.next() & 255);
-      Aligned<std::byte> packed(f.matrix_bytes(desc));
+      Walled<std::byte> packed(f.matrix_bytes(desc));
       f.pack(desc, 0, rows, src.data(), packed.data());
       f.unpack(desc, 0, rows, packed.data(), back.data());
       CHECK(src == back);
@@ -29,7 +29,7 @@ TEST_CASE("strips may be packed and unpacked in any ranges") {
     const cpu::PackedFormat& f = *quantized::packed_format(layout.type);
     const MatrixDesc desc{"w", layout.type, 1, 50, layout.block};
     const std::vector<std::byte> src = random_rows(layout, 50, layout.block, 3);
-    Aligned<std::byte> whole(f.matrix_bytes(desc)), parts(f.matrix_bytes(desc));
+    Walled<std::byte> whole(f.matrix_bytes(desc)), parts(f.matrix_bytes(desc));
     f.pack(desc, 0, 50, src.data(), whole.data());
     f.pack(desc, 32, 50, src.data() + 32 * layout.source_bytes, parts.data());
     f.pack(desc, 0, 32, src.data(), parts.data());

@@ -1,6 +1,8 @@
 // Random packed matrices and quantised activations for the tests of the int8 product.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -15,24 +17,30 @@ namespace quantized_test {
 
 using namespace dsv31;
 
+// Zeroed memory between two pages that may not be touched, its end at the second one but for what 64-byte alignment takes: a
+// kernel that reads or writes past its operands ends the program. The kernels are built without sanitizers, which would see that.
 template <class T>
-class Aligned {  // zeroed, 64-byte aligned
+class Walled {
  public:
-  explicit Aligned(std::size_t n) : n_(n), p_(static_cast<T*>(::operator new(n * sizeof(T) + 64, std::align_val_t{64}))) {
-    std::memset(static_cast<void*>(p_), 0, n * sizeof(T) + 64);
+  explicit Walled(std::size_t n) : n_(n), bytes_((n * sizeof(T) + 63) / 64 * 64), mapped_((bytes_ + kPage - 1) / kPage * kPage) {
+    void* p = ::mmap(nullptr, mapped_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    base_ = static_cast<std::byte*>(p);
+    if (mapped_ > 0 && ::mprotect(base_ + kPage, mapped_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
   }
-  ~Aligned() { ::operator delete(p_, std::align_val_t{64}); }
-  Aligned(const Aligned&) = delete;
-  Aligned& operator=(const Aligned&) = delete;
-  T* data() { return p_; }
-  const T* data() const { return p_; }
-  T& operator[](std::size_t i) { return p_[i]; }
-  const T& operator[](std::size_t i) const { return p_[i]; }
+  ~Walled() { ::munmap(base_, mapped_ + 2 * kPage); }
+  Walled(const Walled&) = delete;
+  Walled& operator=(const Walled&) = delete;
+  T* data() { return reinterpret_cast<T*>(base_ + kPage + mapped_ - bytes_); }
+  const T* data() const { return reinterpret_cast<const T*>(base_ + kPage + mapped_ - bytes_); }
+  T& operator[](std::size_t i) { return data()[i]; }
+  const T& operator[](std::size_t i) const { return data()[i]; }
   std::size_t size() const { return n_; }
 
  private:
-  std::size_t n_;
-  T* p_;
+  static constexpr std::size_t kPage = 65536;  // a multiple of every page size
+  std::size_t n_, bytes_, mapped_;
+  std::byte* base_;
 };
 
 struct Random {
@@ -90,9 +98,9 @@ struct QuantisedRows {
     }
   }
   std::int64_t group, stride;
-  Aligned<std::int8_t> q;
-  std::vector<float> scale;
-  std::vector<std::int16_t> sums;
+  Walled<std::int8_t> q;
+  Walled<float> scale;
+  Walled<std::int16_t> sums;
   cpu::Activations x;
 };
 
@@ -121,7 +129,7 @@ struct PackedCase {
   const quantized::Layout& layout;
   MatrixDesc desc;
   std::vector<std::byte> src;
-  Aligned<std::byte> data;
+  Walled<std::byte> data;
   PackedMatrix packed;
 };
 
@@ -130,8 +138,8 @@ inline std::vector<float> product(const cpu::MatmulKernel& kernel, const PackedC
                                   const std::int32_t* rows = nullptr) {
   const std::int64_t strips = (w.desc.rows + 15) / 16, width = strips * 16;
   std::vector<float> all(static_cast<std::size_t>(m * width));
-  Aligned<float> out(static_cast<std::size_t>(m * 64));
-  Aligned<std::byte> scratch(kernel.scratch_bytes(w.desc));
+  Walled<float> out(static_cast<std::size_t>(m * 64));
+  Walled<std::byte> scratch(kernel.scratch_bytes(w.desc));
   for (std::int64_t s = 0; s < strips; s += cpu::kPanelStrips) {
     const std::int64_t end = s + cpu::kPanelStrips < strips ? s + cpu::kPanelStrips : strips;
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = NAN;  // a kernel writes whole strips
