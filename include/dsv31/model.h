@@ -27,7 +27,7 @@ struct ModelOptions {
   // Load the layer that drafts (multi-token prediction), where the files have one: GenerateOptions::draft can use it then, and
   // every session keeps its cache, which costs a layer more in memory and time.
   bool mtp = false;
-  // A packed file's weights are used where they stand in a mapping of the file: they cost page cache and no memory of the process,
+  // A packed file's weights are used where they stand in a mapping of the file: they cost page cache and no process memory,
   // and are outside the memory budget. The file must not be cut short while the model lives (SIGBUS). false: read into memory.
   bool map = true;
   bool count_experts = false;  // count what the routers choose, for Model::expert_load()
