@@ -9,6 +9,11 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace dsv31::inline v1::sched {
 namespace {
@@ -18,6 +23,23 @@ void pause() noexcept {
   _mm_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
+#endif
+}
+
+// Sleeps while the word is `value`; may also return early. std::atomic's own wait would call sched_yield() first: where other
+// programs want the processors, that hands each of them a whole time slice, at every barrier.
+void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) noexcept {
+#if defined(__linux__)
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+#else
+  word.wait(value, std::memory_order_acquire);
+#endif
+}
+void wake_all(std::atomic<std::uint32_t>& word) noexcept {
+#if defined(__linux__)
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1 << 30, nullptr, nullptr, 0);
+#else
+  word.notify_all();
 #endif
 }
 
@@ -36,8 +58,7 @@ Team::Team(const TeamOptions& options)
     for (int w = 1; w < size_; ++w) threads_.emplace_back([this, w] { loop(w); });
   } catch (const std::system_error&) {
     stopping_.store(true);
-    job_.fetch_add(1);
-    job_.notify_all();
+    announce(job_);
     for (auto& t : threads_) t.join();
     throw Error(Code::busy, "runtime.threads", "got a refusal from the system, expected to start every worker thread");
   }
@@ -46,33 +67,35 @@ Team::Team(const TeamOptions& options)
 Team::~Team() {
   if (threads_.empty()) return;
   stopping_.store(true, std::memory_order_relaxed);
-  job_.fetch_add(1, std::memory_order_release);
-  job_.notify_all();
+  announce(job_);
   for (auto& t : threads_) t.join();
 }
 
-// Returns when ready(word) holds. Spins for spin_microseconds, then yields a little, then sleeps until the word moves.
+// Returns when ready(word) holds. Spins for spin_microseconds, then sleeps until the word moves.
 template <class Ready>
-void Team::wait_until(std::atomic<std::uint32_t>& word, std::uint32_t, Ready ready) {
-  std::uint32_t now = word.load(std::memory_order_acquire);
-  if (ready(now)) return;
+void Team::wait_until(Word& word, Ready ready) {
+  if (ready(word.value.load(std::memory_order_acquire))) return;
   if (spin_microseconds_ > 0) {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(spin_microseconds_);
     do {
       for (int i = 0; i < 64; ++i) {
         pause();
-        if (ready(now = word.load(std::memory_order_acquire))) return;
+        if (ready(word.value.load(std::memory_order_acquire))) return;
       }
     } while (std::chrono::steady_clock::now() < deadline);
   }
-  for (int i = 0; i < 4; ++i) {
-    std::this_thread::yield();
-    if (ready(now = word.load(std::memory_order_acquire))) return;
-  }
-  while (!ready(now)) {
-    word.wait(now, std::memory_order_acquire);
-    now = word.load(std::memory_order_acquire);
-  }
+  word.sleepers.fetch_add(1);  // before the word is read again: who moves it later sees this
+  for (std::uint32_t now = word.value.load(); !ready(now); now = word.value.load()) sleep_while(word.value, now);
+  word.sleepers.fetch_sub(1);
+}
+
+void Team::wake(Word& word) {
+  if (word.sleepers.load() > 0) wake_all(word.value);
+}
+
+void Team::announce(Word& word) {
+  word.value.fetch_add(1);
+  wake(word);
 }
 
 void Team::run_guarded(std::int64_t phase, int worker) noexcept {
@@ -88,11 +111,11 @@ void Team::run_guarded(std::int64_t phase, int worker) noexcept {
 
 // The barrier after a phase; true: leave.
 bool Team::meet(int worker, std::int64_t phase) {
-  std::uint32_t generation = release_.load(std::memory_order_relaxed);
+  std::uint32_t generation = release_.value.load(std::memory_order_relaxed);
   if (worker == 0) {
     std::uint32_t others = static_cast<std::uint32_t>(size_ - 1);
-    wait_until(arrived_, 0, [others](std::uint32_t n) { return n == others; });
-    arrived_.store(0, std::memory_order_relaxed);
+    wait_until(arrived_, [others](std::uint32_t n) { return n == others; });
+    arrived_.value.store(0, std::memory_order_relaxed);
     bool leave = failed_.load(std::memory_order_relaxed);
     if (!leave) {
       try {
@@ -103,13 +126,13 @@ bool Team::meet(int worker, std::int64_t phase) {
       }
     }
     leave = leave || phase + 1 == work_->phases();
-    release_.store(((generation >> 1) + 1) << 1 | (leave ? 1u : 0u), std::memory_order_release);
-    release_.notify_all();
+    release_.value.store(((generation >> 1) + 1) << 1 | (leave ? 1u : 0u));
+    wake(release_);
     return leave;
   }
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 2 == static_cast<std::uint32_t>(size_)) arrived_.notify_one();
-  wait_until(release_, generation, [generation](std::uint32_t r) { return r >> 1 != generation >> 1; });
-  return (release_.load(std::memory_order_relaxed) & 1u) != 0;
+  if (arrived_.value.fetch_add(1) + 2 == static_cast<std::uint32_t>(size_)) wake(arrived_);
+  wait_until(release_, [generation](std::uint32_t r) { return r >> 1 != generation >> 1; });
+  return (release_.value.load(std::memory_order_relaxed) & 1u) != 0;
 }
 
 void Team::walk(int worker) {
@@ -127,7 +150,7 @@ void Team::loop(int worker) {
   }
   std::uint32_t seen = 0;
   for (;;) {
-    wait_until(job_, seen, [seen](std::uint32_t j) { return j != seen; });
+    wait_until(job_, [seen](std::uint32_t j) { return j != seen; });
     if (stopping_.load(std::memory_order_relaxed)) return;
     ++seen;
     walk(worker);
@@ -166,8 +189,7 @@ void Team::execute(Work& work) {
       if (failed_.load(std::memory_order_relaxed) || work.between(phase)) break;
     }
   } else {
-    job_.fetch_add(1, std::memory_order_release);
-    job_.notify_all();
+    announce(job_);
     walk(0);
   }
   work_ = nullptr;

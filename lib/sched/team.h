@@ -2,8 +2,9 @@
 //
 // A step of a small model has some two hundred phases of a few microseconds each. So the gang is woken once a step and meets at a
 // barrier between phases: workers arrive on one cache line and leave by another; worker 0, the caller, is the last to look and
-// releases the others, carrying in the same word whether all are to leave. A waiting worker spins for a while, then yields, then
-// sleeps in the kernel, so that an idle gang costs nothing.
+// releases the others, carrying in the same word whether all are to leave. A waiting worker spins for a while, then sleeps in the
+// kernel, so that an idle gang costs nothing. It never yields: on a busy machine that costs it a time slice of every other
+// program.
 //
 // On a host's executor there is no gang: each phase is one parallel_for, whose return is the barrier. The results are the same
 // bits.
@@ -49,12 +50,21 @@ class Team {
   void execute(Work& work);
 
  private:
+  // What workers wait for. Whoever moves the value looks for sleepers afterwards, and a sleeper counts itself before it looks at
+  // the value (all in the one order of sequentially consistent operations), so that no wake-up is lost and none is made in vain.
+  struct alignas(64) Word {
+    std::atomic<std::uint32_t> value{0};
+    std::atomic<std::uint32_t> sleepers{0};
+  };
+
   void loop(int worker);
   void walk(int worker);
   bool meet(int worker, std::int64_t phase);
   void run_guarded(std::int64_t phase, int worker) noexcept;
   template <class Ready>
-  void wait_until(std::atomic<std::uint32_t>& word, std::uint32_t old, Ready ready);
+  void wait_until(Word& word, Ready ready);
+  static void wake(Word& word);
+  static void announce(Word& word);  // moves it by one
   void execute_on_host(Work& work);
 
   const int size_;
@@ -68,9 +78,9 @@ class Team {
   std::mutex failure_mutex_;
   std::atomic<bool> failed_{false};
 
-  alignas(64) std::atomic<std::uint32_t> job_{0};      // counts works; the lowest bit of a stop is in stopping_
-  alignas(64) std::atomic<std::uint32_t> arrived_{0};  // workers at the barrier, worker 0 not counted
-  alignas(64) std::atomic<std::uint32_t> release_{0};  // generation * 2 + leave
+  Word job_;      // counts works; the lowest bit of a stop is in stopping_
+  Word arrived_;  // workers at the barrier, worker 0 not counted
+  Word release_;  // generation * 2 + leave
   alignas(64) std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;
 };

@@ -65,6 +65,19 @@ TEST_CASE("every worker runs every phase once and sees the phase before complete
   }
 }
 
+// Without spinning every wait sleeps, more workers than processors or not: a wake-up that got lost would hang here.
+TEST_CASE("workers that sleep at once are woken for every phase and every work") {
+  for (int threads : {2, 3, 7}) {
+    Team team({.threads = threads, .spin_microseconds = 0});
+    for (int round = 0; round < 100; ++round) {
+      Counting work(threads, 1 + round % 40);
+      team.execute(work);
+      CHECK(work.early == 0);
+      CHECK(work.seen.back() == threads);
+    }
+  }
+}
+
 TEST_CASE("between ends the work for all workers at the same phase") {
   Team team({.threads = 3});
   Counting work(3, 10);
