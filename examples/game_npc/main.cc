@@ -55,8 +55,7 @@ class Npc {
         said_ += event.text;
         return Clock::now() < deadline;
       });
-      // Out of time: go on in the next frame, unless the token that took the time was the last of the answer.
-      talking_ = slice.finish == dsv31::Finish::stopped && !model_.tokenizer().is_end_of_generation(session_.tokens().back());
+      talking_ = slice.finish == dsv31::Finish::stopped;  // out of time: go on in the next frame
     } catch (const dsv31::Error& e) {
       if (e.code() != dsv31::Code::cancelled) throw;
       talking_ = false;

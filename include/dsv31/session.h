@@ -126,7 +126,8 @@ class DSV31_API Session {
   // An independent session with the same timeline; cache blocks are shared until one of them writes.
   Session fork() const;
 
-  // Samples until one of Finish. The callback runs on this thread after each token; returning false stops.
+  // Samples until one of Finish. The callback runs on this thread after each token; returning false stops, and another call goes
+  // on from there. At a token that ended the answer anyway the finish says so, whatever the callback returned.
   GenerateResult generate(const GenerateOptions& options, const std::function<bool(const TokenEvent&)>& callback = {});
 
   const Model& model() const noexcept;

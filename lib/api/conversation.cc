@@ -255,7 +255,7 @@ AnswerResult Conversation::Impl::answer(const AnswerOptions& o, const std::funct
       const GenerateResult run = session.generate(g, [&](const TokenEvent& e) {
         if (e.token == kNoToken) return true;
         take(e.token);
-        return !events.stopped() && !events.refused() && !(over_budget() && !tokenizer().is_end_of_generation(e.token));
+        return !events.stopped() && !events.refused() && !over_budget();
       });
       result.finish = run.finish;
       add_run(result, run);

@@ -389,6 +389,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
   std::vector<float> processed;
   std::vector<float> before;
   std::vector<TokenLogprob> top;
+  bool told_to_stop = false;
   Rounds rounds(me, options, sampler, result);
   for (;;) {
     if (options.max_tokens >= 0 && static_cast<std::int64_t>(result.tokens.size()) >= options.max_tokens) {
@@ -435,17 +436,20 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
         top = Sampler::top_logprobs(before, options.logprobs);
         event.top = top;
       }
-      if (!callback(event)) {
-        result.finish = Finish::stopped;
-        break;
-      }
+      told_to_stop = !callback(event);
     }
+    // What ended by itself is named so, also where the callback stops at the same token: a host that generates in slices must not
+    // go on behind it.
     if (stop.found()) {
       result.finish = Finish::stop_string;
       break;
     }
     if (ended) {
       result.finish = Finish::end_of_generation;
+      break;
+    }
+    if (told_to_stop) {
+      result.finish = Finish::stopped;
       break;
     }
   }
@@ -457,7 +461,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     if (decoder) rest = stop.push(decoder->finish());
     rest += stop.finish();
     result.text += rest;
-    if (callback && !rest.empty() && result.finish != Finish::stopped) callback(TokenEvent{kNoToken, rest, 0, {}});
+    if (callback && !rest.empty() && !told_to_stop) callback(TokenEvent{kNoToken, rest, 0, {}});
   }
   return result;
 }

@@ -91,6 +91,29 @@ TEST_CASE("the callback stops generation; what was sampled stays") {
   CHECK(s.size() == n + 3);
 }
 
+TEST_CASE("generation in slices of one token ends where the whole does") {
+  const GenerateOptions greedy{.max_tokens = 200, .sampler = SamplerOptions::greedy()};
+  auto in_slices = [&](const GenerateOptions& o) {
+    Session s(tiny());
+    s.append(prompt("What is the capital of France?", false));
+    GenerateResult all, slice;
+    do {
+      slice = s.generate(o, [](const TokenEvent&) { return false; });
+      all.tokens.insert(all.tokens.end(), slice.tokens.begin(), slice.tokens.end());
+      CHECK(slice.tokens.size() == 1);
+    } while (slice.finish == Finish::stopped && all.tokens.size() < 200);
+    all.finish = slice.finish;
+    return all;
+  };
+  const GenerateResult whole = ask("What is the capital of France?", false, greedy);
+  const GenerateResult sliced = in_slices(greedy);
+  CHECK(sliced.finish == Finish::end_of_generation);
+  CHECK(sliced.tokens == whole.tokens);
+  GenerateOptions stop = greedy;
+  stop.stop = {"Paris"};
+  CHECK(in_slices(stop).finish == Finish::stop_string);
+}
+
 TEST_CASE("a full context is a finish, not an error") {
   auto ids = prompt("What is the capital of France?", true);
   Session s(tiny(), {.context = static_cast<std::int64_t>(ids.size()) + 5});
