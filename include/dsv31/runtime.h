@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dsv31/error.h"
 #include "dsv31/export.h"
@@ -83,6 +84,8 @@ struct Allocator {
   void* user = nullptr;
 };
 
+class Backend;  // dsv31/backend.h
+
 struct RuntimeOptions {
   int threads = 0;               // workers, the caller included; 0: usable processors, limited by affinity and cgroup quota
   Executor* executor = nullptr;  // use the host's workers instead; must outlive the runtime
@@ -91,10 +94,15 @@ struct RuntimeOptions {
   std::uint64_t memory_budget = 0;  // bytes of weights, caches and scratch; 0: no limit
   Allocator allocator{};            // for weights, caches and scratch
   std::string isa{};                // "generic", "avx2", "avx512"; empty: the best this processor has; else unsupported
-  std::string backend{};            // "reference", "cpu", "quantized": put it first for every op it supports; empty: by affinity
-  bool strict = false;              // with `backend`: refuse (unsupported) instead of falling back
-  bool pin_threads = false;         // one worker a physical processor
-  int spin_microseconds = 50;       // how long a worker spins for the next phase before it sleeps
+  std::string backend{};  // "reference", "cpu", "quantized" or a name of `backends`: put it first for every op it supports;
+                          // empty: by affinity
+  bool strict = false;    // with `backend`: refuse (unsupported) instead of falling back
+  // The host's own backends (dsv31/backend.h: no stable ABI, build them with the library's headers). Each op goes to the backend
+  // that likes it best; these come before the built-in ones where two like it the same. Names must be their own (argument). What
+  // one throws while it runs comes out of the call that computed, as it was thrown; the session stays as it was before.
+  std::vector<std::shared_ptr<const Backend>> backends{};
+  bool pin_threads = false;    // one worker a physical processor
+  int spin_microseconds = 50;  // how long a worker spins for the next phase before it sleeps
 };
 
 struct MemoryUse {

@@ -102,9 +102,9 @@ MemoryPlan sum_up(const sched::WeightStore& store, std::uint64_t cache, std::uin
 
 // A packed file has its layouts already.
 sched::Placement place(const io::Checkpoint& checkpoint, const Graph& graph, const Runtime::Impl& r) {
-  if (checkpoint.packed == nullptr) return sched::place(graph, r.backends.list, {}, r.preference());
-  const auto layouts = sched::packed_layouts(*checkpoint.packed, graph.matrices.size(), r.backends.list);
-  return sched::place(graph, r.backends.list, {}, r.preference(), &layouts);
+  if (checkpoint.packed == nullptr) return sched::place(graph, r.backends, {}, r.preference());
+  const auto layouts = sched::packed_layouts(*checkpoint.packed, graph.matrices.size(), r.backends);
+  return sched::place(graph, r.backends, {}, r.preference(), &layouts);
 }
 
 std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkpoint, const ModelOptions& options) {
@@ -115,7 +115,7 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
     impl->spec.warnings.push_back("mtp was asked for, but the files have no layer for it");
   const Graph& graph = impl->spec.graph;
   impl->placement = place(checkpoint, graph, r);
-  impl->weights = sched::WeightStore(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list);
+  impl->weights = sched::WeightStore(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends);
   impl->info = describe(checkpoint, impl->spec, impl->weights);
 
   try {
@@ -138,7 +138,7 @@ std::shared_ptr<Model::Impl> build(const Runtime& runtime, io::Checkpoint checkp
   std::function<bool(std::uint64_t, std::uint64_t)> progress;
   if (options.progress)
     progress = [&](std::uint64_t done, std::uint64_t total) { return options.progress(Stage::read_weights, done, total); };
-  impl->weights.load(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends.list, r.team, r.accountant,
+  impl->weights.load(checkpoint, impl->spec.matrices, impl->spec.vectors, impl->placement, r.backends, r.team, r.accountant,
                      options.cancel, progress);
   // A packed file says what they should be; summing them would read it whole.
   impl->sums = sched::sum_weights(graph, impl->weights.view(), r.team, checkpoint.packed == nullptr);
@@ -166,7 +166,7 @@ session::EngineParts engine_parts(const Model::Impl& impl) {
   Runtime::Impl& r = *impl.runtime.impl();
   session::EngineParts parts;
   parts.graph = &impl.spec.graph;
-  parts.backends = &r.backends.list;
+  parts.backends = &r.backends;
   parts.team = &r.team;
   parts.accountant = r.accountant;
   parts.preference = r.preference();
@@ -200,10 +200,9 @@ MemoryPlan Model::plan(const Runtime& runtime, const std::string& path, const Co
   const io::Checkpoint checkpoint = io::open_checkpoint(path, open_options(options));
   model::ModelSpec spec = model::build_model(checkpoint, {.mtp = options.mtp});
   sched::Placement placement = place(checkpoint, spec.graph, r);
-  sched::WeightStore weights(checkpoint, spec.matrices, spec.vectors, placement, r.backends.list);
-  sched::Placement with_numerics =
-      sched::place(spec.graph, r.backends.list, numerics_of(compute), r.preference(), &placement.layout);
-  sched::Program program(spec.graph, r.backends.list, std::move(with_numerics), weights.view(), numerics_of(compute),
+  sched::WeightStore weights(checkpoint, spec.matrices, spec.vectors, placement, r.backends);
+  sched::Placement with_numerics = sched::place(spec.graph, r.backends, numerics_of(compute), r.preference(), &placement.layout);
+  sched::Program program(spec.graph, r.backends, std::move(with_numerics), weights.view(), numerics_of(compute),
                          compute.exact ? DType::f32 : DType::f16);
   return sum_up(weights, cache_bytes(spec.graph, compute), program.workspace_bytes(compute.chunk, r.team.size()));
 }
@@ -226,7 +225,7 @@ std::vector<PlanRow> Model::execution_plan(const ComputeOptions& compute) const 
   for (std::size_t i = 0; i < program.graph().ops.size(); ++i) {
     PlanRow row;
     row.op = op_name(program.graph().ops[i]);
-    row.backend = impl_->runtime.impl()->backends.list[static_cast<std::size_t>(program.placement().backend[i])]->name();
+    row.backend = impl_->runtime.impl()->backends[static_cast<std::size_t>(program.placement().backend[i])]->name();
     row.kernel = program.op(i).kernel();
     row.layer = layers[i];
     for (MatrixId m : graph::uses(program.graph().ops[i]).matrices) {

@@ -24,13 +24,13 @@ void Model::pack(const Runtime& runtime, const std::string& path, const std::str
     throw Error(Code::argument, "model.pack", "path: got a packed file, expected the files it was made from");
   // The draft layer goes along where there is one; its matrices come behind those of the trunk.
   const model::ModelSpec spec = model::build_model(checkpoint, {.mtp = true});
-  const sched::Placement placement = sched::place(spec.graph, r.backends.list, {}, r.preference());
+  const sched::Placement placement = sched::place(spec.graph, r.backends, {}, r.preference());
   io::OutputFile file(packed_path);
   sched::PackJob job;
   job.checkpoint = &checkpoint;
   job.matrices = &spec.matrices;
   job.placement = &placement;
-  job.backends = &r.backends.list;
+  job.backends = &r.backends;
   job.team = &r.team;
   job.accountant = r.accountant;
   job.progress = options.progress;

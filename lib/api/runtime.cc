@@ -24,19 +24,25 @@ RuntimeOptions checked(RuntimeOptions o) {
 Runtime::Impl::Impl(RuntimeOptions o)
     : options(checked(std::move(o))),
       accountant(std::make_shared<sched::Accountant>(options.allocator, options.memory_budget)),
-      backends(builtin_backends(options.isa)),
       team({options.threads, options.executor, options.pin_threads, options.spin_microseconds}) {
-  if (!options.backend.empty()) {
-    std::string names;
-    bool known = false;
-    for (auto& b : backends.list) {
-      known = known || b->name() == options.backend;
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", b->name());
-    }
-    if (!known)
-      throw Error(Code::unsupported, "runtime.backend", fmt::format("got '{:.40}', expected one of {}", options.backend, names));
+  BuiltinBackends builtin = builtin_backends(options.isa);
+  isa = std::move(builtin.isa);
+  backends = options.backends;
+  for (auto& b : builtin.list) backends.push_back(std::move(b));
+  std::string names;
+  bool known = options.backend.empty();
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    if (backends[i] == nullptr) throw Error(Code::argument, "runtime.backends", "got null, expected a backend");
+    const std::string_view name = backends[i]->name();
+    for (std::size_t j = 0; j < i; ++j)
+      if (name == backends[j]->name())
+        throw Error(Code::argument, "runtime.backends", fmt::format("got '{:.40}' twice, expected names of their own", name));
+    known = known || name == options.backend;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
   }
-  if (logs(LogLevel::info)) log(LogLevel::info, fmt::format("runtime: {} workers, {}", team.size(), backends.isa));
+  if (!known)
+    throw Error(Code::unsupported, "runtime.backend", fmt::format("got '{:.40}', expected one of {}", options.backend, names));
+  if (logs(LogLevel::info)) log(LogLevel::info, fmt::format("runtime: {} workers, {}", team.size(), isa));
 }
 
 void Runtime::Impl::log(LogLevel level, std::string_view record) const noexcept {
@@ -49,7 +55,7 @@ void Runtime::Impl::log(LogLevel level, std::string_view record) const noexcept 
 
 Runtime::Runtime(RuntimeOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 int Runtime::threads() const noexcept { return impl_->team.size(); }
-std::string Runtime::isa() const { return impl_->backends.isa; }
+std::string Runtime::isa() const { return impl_->isa; }
 MemoryUse Runtime::memory() const noexcept { return impl_->accountant->use(); }
 
 }  // namespace dsv31::inline v1

@@ -17,7 +17,8 @@ struct Runtime::Impl {
 
   RuntimeOptions options;
   std::shared_ptr<sched::Accountant> accountant;
-  BuiltinBackends backends;
+  std::string isa;              // the one in use
+  sched::BackendList backends;  // the host's own, then the built-in ones
   sched::Team team;
 
   sched::Preference preference() const { return {options.backend, options.strict}; }

@@ -21,7 +21,7 @@ struct SelfCheck {
   const Model::Impl& impl() const { return *model.impl(); }
   const Graph& graph() const { return model.impl()->spec.graph; }
   sched::Team& team() const { return model.impl()->runtime.impl()->team; }
-  const sched::BackendList& backends() const { return model.impl()->runtime.impl()->backends.list; }
+  const sched::BackendList& backends() const { return model.impl()->runtime.impl()->backends; }
   void check_cancel() const;  // throws cancelled
 };
 

@@ -13,7 +13,7 @@
 
 namespace dsv31::inline v1::sched {
 
-using BackendList = std::vector<std::unique_ptr<Backend>>;
+using BackendList = std::vector<std::shared_ptr<const Backend>>;
 
 struct Preference {
   std::string backend;  // wins wherever it supports the op; empty: none
