@@ -1,8 +1,20 @@
 // The backends that this build has, best first: the only list of them.
 #include "backends/cpu/backend.h"
 #include "backends/quantized/packed.h"
+#if defined(DSV31_ONEDNN)
+#include "backends/cpu/onednn.h"
+#endif
 
 namespace dsv31::inline v1 {
+
+std::unique_ptr<Backend> make_cpu_backend(std::string_view isa) {
+#if defined(DSV31_ONEDNN)
+  const cpu::KernelTable& kernels = cpu::onednn_kernels();
+#else
+  const cpu::KernelTable& kernels = cpu::float_kernels();
+#endif
+  return cpu::make_backend("cpu", kernels, cpu::Claim::float_matrices, cpu::choose_isa(isa));
+}
 
 std::unique_ptr<Backend> make_quantized_backend(std::string_view isa) {
   return cpu::make_backend("quantized", quantized::kernels(), cpu::Claim::any_quantized, cpu::choose_isa(isa));

@@ -162,8 +162,4 @@ std::unique_ptr<Backend> make_backend(std::string_view name, const KernelTable& 
 
 }  // namespace cpu
 
-std::unique_ptr<Backend> make_cpu_backend(std::string_view isa) {
-  return cpu::make_backend("cpu", cpu::float_kernels(), cpu::Claim::float_matrices, cpu::choose_isa(isa));
-}
-
 }  // namespace dsv31::inline v1

@@ -84,8 +84,10 @@ const PackedFormat* float_packed_format(DType type) {
   }
 }
 
+const FloatKernels& float_kernels_of(Isa isa) { return *kTables[static_cast<std::size_t>(isa)]; }
+
 const MatmulKernel* float_kernel(DType type, Isa isa) {
-  const FloatKernels& k = *kTables[static_cast<std::size_t>(isa)];
+  const FloatKernels& k = float_kernels_of(isa);
   switch (type) {
     case DType::f32:
       return &k.f32;
@@ -100,7 +102,7 @@ const MatmulKernel* float_kernel(DType type, Isa isa) {
   }
 }
 
-StripProduct strip_product(Isa isa) { return kTables[static_cast<std::size_t>(isa)]->strip; }
+StripProduct strip_product(Isa isa) { return float_kernels_of(isa).strip; }
 
 const KernelTable& float_kernels() {
   static constexpr KernelTable kTable = {float_packed_format, exact_or_not};

@@ -22,6 +22,8 @@ namespace avx512 {
 extern const FloatKernels kFloatKernels;
 }
 
+const FloatKernels& float_kernels_of(Isa isa);
+
 // Side of a block of F8_E4M3 weights that shares one scale (config.json: weight_block_size).
 inline constexpr std::int64_t kScaleBlock = 128;
 

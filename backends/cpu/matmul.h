@@ -87,6 +87,8 @@ StripProduct strip_product(Isa isa);
 struct KernelTable {
   const PackedFormat* (*format)(DType type) = nullptr;                       // null: not supported
   const MatmulKernel* (*kernel)(DType type, Isa isa, bool exact) = nullptr;  // null: not supported
+  // Null, or what takes the kernel's place in relaxed numerics; itself null for a type without one.
+  const MatmulKernel* (*relaxed)(DType type, Isa isa) = nullptr;
 };
 const KernelTable& float_kernels();
 

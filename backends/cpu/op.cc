@@ -11,7 +11,11 @@ namespace dsv31::inline v1::cpu {
 
 Matrix bind(const OpContext& context, MatrixId id, bool exact) {
   const PackedMatrix& w = context.prepare.matrices[id];
-  const MatmulKernel* kernel = context.kernels.kernel(w.desc.type, context.isa, exact || context.prepare.numerics.exact);
+  const Numerics& numerics = context.prepare.numerics;
+  const MatmulKernel* kernel = nullptr;
+  if (numerics.relaxed && !exact && context.kernels.relaxed != nullptr)
+    kernel = context.kernels.relaxed(w.desc.type, context.isa);
+  if (kernel == nullptr) kernel = context.kernels.kernel(w.desc.type, context.isa, exact || numerics.exact);
   if (kernel == nullptr)
     throw Error{
         Code::unsupported, "cpu.prepare",

@@ -112,6 +112,19 @@ TEST_CASE("a GGUF of the same weights gives the logits of the folder") {
   CHECK(max_difference(all_logits(gguf, golden.ids("2.input_ids"), {.exact = true}), want) <= 1e-4 * max_abs(want));
 }
 
+// With oneDNN built in, these are its products; else, but for MLA's other form, those of the test above.
+TEST_CASE("relaxed mode gives the recorded logits of float models") {
+  Runtime runtime = runtime_with(2);
+  for (const char* name : {"llama", "qwen2", "qwen3", "qwen3_moe", "gemma3", "deepseek_v2", "deepseek_v3"}) {
+    Model model = Model::open(runtime, random_model(name));
+    Golden golden(random_model(name) + "/golden.safetensors");
+    const auto want = golden.floats("2.logits");
+    const auto got = all_logits(model, golden.ids("2.input_ids"), {.exact = true, .relaxed = true});
+    INFO(name << ": NMSE " << nmse(got, want));
+    CHECK(nmse(got, want) <= 1e-10);
+  }
+}
+
 TEST_CASE("relaxed mode's expanded latent attention agrees with the absorbed form") {
   Runtime runtime = runtime_with(2);
   for (const char* name : {"deepseek_v2", "deepseek_v2_lite", "deepseek_v3"}) {
