@@ -112,7 +112,7 @@ MachineProfile probe_machine(const Runtime& runtime, const ProbeOptions& options
                 fmt::format("got {}, expected above 0, at most 10", options.seconds_a_loop));
   Runtime::Impl& r = *runtime.impl();
   MachineProfile out;
-  out.isa = r.backends.isa;
+  out.isa = r.isa;
   out.threads = r.team.size();
   measure_reading(r, options.buffer_bytes, out);
   out.cycles_per_second = turns_per_second(r.team, options.seconds_a_loop, count_cycles) * static_cast<double>(kAdditions);
