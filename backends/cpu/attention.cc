@@ -40,10 +40,10 @@ class PreparedAttention final : public PreparedOp {
     while (!context.stopped() && items.find(context.take(1), item)) {
       const Tile tile = pack(context, item, q);
       if (d.split) {
-        const std::int64_t chunk = item.chunk - runner_.first_chunk(item.sequence->position) - phase / 2 * d.chunks;
+        const std::int64_t at = item.number - phase / 2 * d.chunks;
         float* row = slots + slot_row(item, item.first) * (d.chunks + 1) * runner_.slot();
-        runner_.partial(context.step->cache, tile, item.chunk, row + chunk * runner_.slot(), (d.chunks + 1) * runner_.slot(),
-                        scratch);
+        runner_.partial(context.step->cache, tile, runner_.partials(*item.sequence), item.number, row + at * runner_.slot(),
+                        (d.chunks + 1) * runner_.slot(), scratch);
       } else if (runner_.stream(context, tile, parts, runner_.slot(), scratch)) {
         for (std::int64_t i = 0; i < tile.m; ++i) finish(context, item, item.first + i, parts + i * runner_.slot());
       }
@@ -92,12 +92,13 @@ class PreparedAttention final : public PreparedOp {
     TileItems::Item item;
     for (const SequenceRows& s : context.step->sequences) {
       item.sequence = &s;
+      const Partials list = runner_.partials(s);
       for (item.kv_head = 0; item.kv_head < op_.num_key_value_heads; ++item.kv_head)
         for (std::int64_t i = 0; i < s.rows * group(); ++i, ++number) {
           if (number != next) continue;
           if (context.stopped()) return;
           float* row = slots + slot_row(item, i) * (d.chunks + 1) * runner_.slot();
-          runner_.gather(d, wave, s.position + i / group(), runner_.first_chunk(s.position), row);
+          runner_.gather(d, wave, list, runner_.visible(s.window, s.position + i / group()), row);
           if (wave == d.waves - 1) finish(context, item, i, row + d.chunks * runner_.slot());
           next = context.take(1);
         }

@@ -13,8 +13,20 @@ std::size_t floats(std::int64_t count) { return static_cast<std::size_t>(row_str
 
 std::int64_t tiles(const AttentionShape& shape, const SequenceRows& s) { return ceil_div(s.rows * shape.group, kTile); }
 
-std::int64_t chunks(const TileRunner& runner, const SequenceRows& s) {
-  return TileRunner::last_chunk(s.position + s.rows - 1) - runner.first_chunk(s.position) + 1;
+struct Range {
+  std::int64_t begin, end;
+};
+
+// Keys of a partial that a row sees; none where begin >= end.
+Range keys(const Partials& list, std::int64_t number, const VisibleKeys& row) {
+  const std::int64_t base = list.chunk(number) * kChunk;
+  const bool sinks = number < list.sinks;
+  return {std::max(base, sinks ? row.sink_begin : row.begin), std::min(base + kChunk, sinks ? row.sink_end : row.position + 1)};
+}
+
+// The number of a row's first partial.
+std::int64_t first_number(const Partials& list, const VisibleKeys& row) {
+  return row.sinks() > 0 ? row.sink_begin / kChunk : list.sinks + row.begin / kChunk - list.first;
 }
 
 }  // namespace
@@ -29,13 +41,22 @@ std::size_t TileRunner::slot_bytes(std::int64_t rows, std::size_t budget) const 
   return std::max(one, std::min(budget, one * static_cast<std::size_t>(shape_.max_chunks + 1)));
 }
 
+Partials TileRunner::partials(const AttentionWindow& window, std::int64_t from, std::int64_t to) const {
+  Partials p;
+  const std::int64_t hides = std::max(from, window.hides_from());  // of the rows with sinks the first sees the most of them
+  if (hides <= to && visible(window, hides).sinks() > 0) p.sinks = ceil_div(window.sinks, kChunk);
+  p.first = visible(window, from).begin / kChunk;
+  p.count = p.sinks + to / kChunk - p.first + 1;
+  return p;
+}
+
 Division TileRunner::divide(const Selection& selection, std::size_t budget) const {
   std::int64_t items = 0, rows = 0, longest = 1;
   for (const SequenceRows& s : selection.sequences) {
     if (!selection.has(s)) continue;
     items += tiles(shape_, s) * shape_.kv_heads;
     rows += s.rows;
-    longest = std::max(longest, chunks(*this, s));
+    longest = std::max(longest, partials(s).count);
   }
   Division d;
   if (items >= kEnoughTiles || longest == 1 || rows == 0) return d;
@@ -46,18 +67,17 @@ Division TileRunner::divide(const Selection& selection, std::size_t budget) cons
   return {.split = true, .chunks = std::min(most, longest), .waves = ceil_div(longest, most)};
 }
 
-void TileRunner::partial(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
-                         std::byte* scratch, const ExpandedChunk* expanded) const {
-  const std::int64_t base = chunk * kChunk;
+void TileRunner::partial(const CacheView& cache, const Tile& tile, const Partials& list, std::int64_t number, float* part,
+                         std::int64_t part_stride, std::byte* scratch, const ExpandedChunk* expanded) const {
+  const std::int64_t chunk = list.chunk(number), base = chunk * kChunk;
   std::int32_t begin[kTile], end[kTile];
-  std::int64_t from = tile.m, to = 0, lowest = kChunk, highest = 0;  // visible rows are one range: positions ascend over the tile
+  std::int64_t from = tile.m, to = 0, lowest = kChunk, highest = 0;  // rows that see any are one range: bounds ascend
   for (std::int64_t i = 0; i < tile.m; ++i) {
-    const std::int64_t position = tile.position(i);
-    const std::int64_t b = shape_.window > 0 ? std::max<std::int64_t>(position - shape_.window + 1 - base, 0) : 0;
-    const std::int64_t e = std::min(position + 1 - base, kChunk);
-    begin[i] = static_cast<std::int32_t>(std::min(b, kChunk));
-    end[i] = static_cast<std::int32_t>(std::max<std::int64_t>(e, 0));
-    if (b >= e) continue;
+    const Range seen = keys(list, number, visible(tile.sequence->window, tile.position(i)));
+    if (seen.begin >= seen.end) continue;
+    const std::int64_t b = seen.begin - base, e = seen.end - base;
+    begin[i] = static_cast<std::int32_t>(b);
+    end[i] = static_cast<std::int32_t>(e);
     from = std::min(from, i);
     to = i + 1;
     lowest = std::min(lowest, b);
@@ -102,14 +122,15 @@ void TileRunner::partial(const CacheView& cache, const Tile& tile, std::int64_t 
   kernels_->chunk(args);
 }
 
-void TileRunner::advance(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
-                         std::byte* scratch, const ExpandedChunk* expanded) const {
+void TileRunner::advance(const CacheView& cache, const Tile& tile, const Partials& list, std::int64_t number, float* part,
+                         std::int64_t part_stride, std::byte* scratch, const ExpandedChunk* expanded) const {
   float* fresh = reinterpret_cast<float*>(scratch + scratch_bytes() - floats(kTile * slot()));
-  partial(cache, tile, chunk, fresh, slot(), scratch, expanded);
+  partial(cache, tile, list, number, fresh, slot(), scratch, expanded);
   for (std::int64_t i = 0; i < tile.m; ++i) {
-    const std::int64_t first = first_chunk(tile.position(i));
-    if (chunk < first || chunk > last_chunk(tile.position(i))) continue;
-    if (chunk == first)
+    const VisibleKeys row = visible(tile.sequence->window, tile.position(i));
+    const Range seen = keys(list, number, row);
+    if (seen.begin >= seen.end) continue;
+    if (number == first_number(list, row))
       std::copy_n(fresh + i * slot(), slot(), part + i * part_stride);
     else
       kernels_->merge(part + i * part_stride, fresh + i * slot(), shape_.v_width);
@@ -118,22 +139,24 @@ void TileRunner::advance(const CacheView& cache, const Tile& tile, std::int64_t 
 
 bool TileRunner::stream(const RunContext& context, const Tile& tile, float* part, std::int64_t part_stride,
                         std::byte* scratch) const {
-  const std::int64_t first = first_chunk(tile.position(0)), last = last_chunk(tile.position(tile.m - 1));
-  for (std::int64_t chunk = first; chunk <= last; ++chunk) {
+  const Partials list = partials(tile.sequence->window, tile.position(0), tile.position(tile.m - 1));
+  for (std::int64_t number = 0; number < list.count; ++number) {
     if (context.stopped()) return false;
-    advance(context.step->cache, tile, chunk, part, part_stride, scratch);
+    advance(context.step->cache, tile, list, number, part, part_stride, scratch);
   }
   return true;
 }
 
-void TileRunner::gather(const Division& division, std::int64_t wave, std::int64_t position, std::int64_t base_chunk,
+void TileRunner::gather(const Division& division, std::int64_t wave, const Partials& list, const VisibleKeys& row,
                         float* slots) const {
-  const std::int64_t base = base_chunk + wave * division.chunks, first = first_chunk(position);
+  const std::int64_t base = wave * division.chunks, first = first_number(list, row);
   float* running = slots + division.chunks * slot();
-  const std::int64_t end = std::min(last_chunk(position) + 1, base + division.chunks);
-  for (std::int64_t chunk = std::max(first, base); chunk < end; ++chunk) {
-    const float* fresh = slots + (chunk - base) * slot();
-    if (chunk == first)
+  const std::int64_t end = std::min(list.count, base + division.chunks);
+  for (std::int64_t number = std::max(first, base); number < end; ++number) {
+    const Range seen = keys(list, number, row);
+    if (seen.begin >= seen.end) continue;
+    const float* fresh = slots + (number - base) * slot();
+    if (number == first)
       std::copy_n(fresh, slot(), running);
     else
       kernels_->merge(running, fresh, shape_.v_width);
@@ -146,7 +169,8 @@ bool TileItems::find(std::int64_t number, Item& item) {
     const SequenceRows& s = selection_.sequences[at_];
     if (!selection_.has(s)) continue;
     const std::int64_t heads = shape.kv_heads, done = wave_ * division_.chunks;
-    const std::int64_t span = division_.split ? std::clamp<std::int64_t>(chunks(*runner_, s) - done, 0, division_.chunks) : 1;
+    const std::int64_t span =
+        division_.split ? std::clamp<std::int64_t>(runner_->partials(s).count - done, 0, division_.chunks) : 1;
     const std::int64_t count = tiles(shape, s) * heads * span;
     if (number >= items_before_ + count) {
       items_before_ += count;
@@ -156,7 +180,7 @@ bool TileItems::find(std::int64_t number, Item& item) {
     const std::int64_t n = count - 1 - (number - items_before_);  // the longest tiles, those of the last rows, first
     item.sequence = &s;
     item.rows_before = rows_before_;
-    item.chunk = runner_->first_chunk(s.position) + done + n % span;
+    item.number = done + n % span;
     item.kv_head = n / span % heads;
     item.first = n / span / heads * kTile;
     item.m = std::min(kTile, s.rows * shape.group - item.first);

@@ -1,5 +1,9 @@
 // How attention is cut into work: tiles of query rows that share a kv head, walked over the chunks of 256 keys.
 //
+// A row's partials cover its visible keys by absolute chunks. Behind a window with sinks the sinks have partials of their own, by
+// chunks too, and come first: so a chunk that holds both the end of the sinks and the start of the window is two partials, and
+// the hidden keys between take part in nothing. Which partials a row has depends on its position and window alone.
+//
 // Query row i of a tile is head (first + i) % group of the kv head at row (first + i) / group of the sequence: the heads of a
 // group and neighbouring rows read the same keys, so they share each conversion of a block. There are two ways through the
 // chunks, with the same bits since both merge the same partials in the same order:
@@ -53,6 +57,15 @@ struct Selection {
   bool has(const SequenceRows& s) const { return s.rows >= from && s.rows < below; }
 };
 
+// The partials of neighbouring rows of a sequence, by number, in the order of merging: those of the sinks (chunks 0, 1, ...), if
+// one of the rows has any, then those of the chunks `first`, `first` + 1, ...
+struct Partials {
+  std::int64_t sinks = 0, first = 0;
+  std::int64_t count = 0;  // of both
+
+  std::int64_t chunk(std::int64_t number) const { return number < sinks ? number : first + number - sinks; }
+};
+
 struct Division {
   bool split = false;
   std::int64_t chunks = 0;  // slots a query row has besides its running partial
@@ -72,23 +85,25 @@ class TileRunner {
   std::size_t slot_bytes(std::int64_t rows, std::size_t budget) const;
   Division divide(const Selection& selection, std::size_t budget) const;
 
-  std::int64_t first_chunk(std::int64_t position) const {
-    return shape_.window > 0 && position >= shape_.window ? (position - shape_.window + 1) / kChunk : 0;
+  // What rows at positions [from, to] take part in.
+  Partials partials(const AttentionWindow& window, std::int64_t from, std::int64_t to) const;
+  Partials partials(const SequenceRows& s) const { return partials(s.window, s.position, s.position + s.rows - 1); }
+  VisibleKeys visible(const AttentionWindow& window, std::int64_t position) const {
+    return visible_keys(window, shape_.window, position);
   }
-  static std::int64_t last_chunk(std::int64_t position) { return position / kChunk; }
 
-  // Partials of those rows of the tile that see a key of the chunk; the others' stay as they were. With `expanded` its keys and
+  // Partials of those rows of the tile that see a key of this number; the others' stay as they were. With `expanded` its keys and
   // values stand in for the cache's.
-  void partial(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
-               std::byte* scratch, const ExpandedChunk* expanded = nullptr) const;
-  // The same into scratch, and from there into the running partials of the tile's rows; chunks come in ascending order.
-  void advance(const CacheView& cache, const Tile& tile, std::int64_t chunk, float* part, std::int64_t part_stride,
-               std::byte* scratch, const ExpandedChunk* expanded = nullptr) const;
+  void partial(const CacheView& cache, const Tile& tile, const Partials& list, std::int64_t number, float* part,
+               std::int64_t part_stride, std::byte* scratch, const ExpandedChunk* expanded = nullptr) const;
+  // The same, merged into the rows' running partials: numbers ascend from a row's first one on.
+  void advance(const CacheView& cache, const Tile& tile, const Partials& list, std::int64_t number, float* part,
+               std::int64_t part_stride, std::byte* scratch, const ExpandedChunk* expanded = nullptr) const;
   // Partials over all visible keys. False: stopped.
   bool stream(const RunContext& context, const Tile& tile, float* part, std::int64_t part_stride, std::byte* scratch) const;
   // Merges the slots of a query row at `position` into its running partial, those of this wave. slots (chunks + 1, slot()): the
-  // running partial is the last. base_chunk: the first chunk of its sequence.
-  void gather(const Division& division, std::int64_t wave, std::int64_t position, std::int64_t base_chunk, float* slots) const;
+  // running partial is the last. list: of its sequence.
+  void gather(const Division& division, std::int64_t wave, const Partials& list, const VisibleKeys& row, float* slots) const;
 
  private:
   AttentionShape shape_;
@@ -102,7 +117,7 @@ class TileItems {
     const SequenceRows* sequence = nullptr;
     std::int64_t rows_before = 0;  // rows of earlier sequences of the selection
     std::int64_t kv_head = 0, first = 0, m = 0;
-    std::int64_t chunk = 0;  // split only: absolute
+    std::int64_t number = 0;  // split only: of the sequence's partials
   };
 
   TileItems(const TileRunner& runner, const Selection& selection, const Division& division, std::int64_t wave)

@@ -256,8 +256,8 @@ class PreparedMlaAttention final : public PreparedOp {
       const std::int64_t stride = (d.chunks + 1) * slot();
       float* row = shared.slots + (item.rows_before * heads() + item.first) * stride;
       if (d.split) {
-        const std::int64_t chunk = item.chunk - decode_.first_chunk(item.sequence->position) - wave * d.chunks;
-        decode_.partial(c.step->cache, tile, item.chunk, row + chunk * slot(), stride, own.tile);
+        const std::int64_t at = item.number - wave * d.chunks;
+        decode_.partial(c.step->cache, tile, decode_.partials(*item.sequence), item.number, row + at * slot(), stride, own.tile);
       } else {
         decode_.stream(c, tile, row, stride, own.tile);
       }
@@ -304,7 +304,7 @@ class PreparedMlaAttention final : public PreparedOp {
       std::int64_t step_row[kGroupRows];
       each_row(g, [&](std::int64_t i, std::int64_t row, const SequenceRows& s, std::int64_t position) {
         float* slots = shared.slots + (i * heads() + head) * (d.chunks + 1) * slot();
-        if (d.split) decode_.gather(d, wave, position, decode_.first_chunk(s.position), slots);
+        if (d.split) decode_.gather(d, wave, decode_.partials(s), decode_.visible(s.window, position), slots);
         if (last) take_latent(own, i, slots + d.chunks * slot());
         step_row[i] = row;
       });

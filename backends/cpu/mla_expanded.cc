@@ -44,8 +44,12 @@ void MlaExpanded::run(const RunContext& c, const SequenceRows& s, std::int64_t h
   for (std::int64_t strip = 0; strip < k_b_.strips(); ++strip)
     k_format_->decode_strip(k_b_.w, head, strip, 0, op_.qk_nope_head_dim, p.w + strip * op_.qk_nope_head_dim * kStrip);
   const ExpandedChunk expanded{.keys = p.keys, .values = p.values};
-  for (std::int64_t chunk = 0; chunk <= last / kChunk; ++chunk) {
-    for (std::int64_t b = chunk * kChunkBlocks; b < (chunk + 1) * kChunkBlocks && b * kBlock <= last; ++b) {
+  const Partials list = runner_.partials(s.window, s.position + first, last);
+  const std::int64_t from = runner_.visible(s.window, s.position + first).begin;  // the first key behind the sinks that is seen
+  for (std::int64_t number = 0; number < list.count; ++number) {
+    const bool sinks = number < list.sinks;
+    const std::int64_t base = list.chunk(number) * kChunkBlocks, end = sinks ? s.window.sinks : last + 1;
+    for (std::int64_t b = std::max(base, sinks ? 0 : from / kBlock); b < base + kChunkBlocks && b * kBlock < end; ++b) {
       if (c.stopped()) return;
       expand(c.step->cache, s, head, b, p);
     }
@@ -53,7 +57,7 @@ void MlaExpanded::run(const RunContext& c, const SequenceRows& s, std::int64_t h
       if (c.stopped()) return;
       const Tile tile{
           .sequence = &s, .first = first + i, .m = std::min(kTile, m - i), .q = p.q + i * q_stride(), .q_stride = q_stride()};
-      runner_.advance(c.step->cache, tile, chunk, p.parts + i * slot, slot, p.tile, &expanded);
+      runner_.advance(c.step->cache, tile, list, number, p.parts + i * slot, slot, p.tile, &expanded);
     }
   }
   const std::int64_t dim = op_.v_head_dim;

@@ -99,7 +99,7 @@ class PreparedSparseAttention final : public PreparedOp {
     return {number * kGroupRows, std::min(kGroupRows, n - number * kGroupRows)};
   }
   std::int64_t listed(const Step& step, std::int64_t r) const {
-    return std::min<std::int64_t>(index_topk_, step.positions[static_cast<std::size_t>(r)] + 1);
+    return std::min(index_topk_, visible_keys(sequence(step, r).window, 0, step.positions[static_cast<std::size_t>(r)]).count());
   }
   // Slots of a row and head: 1, or one a chunk where tiles alone are too few and the slots fit.
   std::int64_t chunks(const Step& step, const Group& g) const {

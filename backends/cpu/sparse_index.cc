@@ -1,5 +1,6 @@
 // The lightning indexer: scores of all visible keys of a row, and the positions of the index_topk best. Rows that see no more
-// than index_topk keys take them all, unscored.
+// than index_topk keys take them all, unscored. Behind a window the blocks of the sinks are read, then those of the window; where
+// these share a block it is read for either part of its keys.
 //
 // Many rows: a worker scans the keys of one row after the other. Few rows: the keys of a row are cut into kParts runs, each
 // leaves its best, and a further phase takes the best of those; which is the same set, since the order of scores and positions is
@@ -59,7 +60,7 @@ class PreparedSparseIndex final : public PreparedOp {
     };
     if (phase == 1) {
       for (std::int64_t item = c.take(1); item < rows * parts && !c.stopped(); item = c.take(1)) {
-        const std::int64_t r = find(item / parts), blocks = visible(step, r) / kBlock + 1;
+        const std::int64_t r = find(item / parts), blocks = sink_blocks(visible(step, r)) + window_blocks(visible(step, r));
         TopPositions top = start(own);
         if (!scan(c, r, blocks * (item % parts) / parts, blocks * (item % parts + 1) / parts, own, top)) return;
         if (parts == 1)
@@ -109,8 +110,12 @@ class PreparedSparseIndex final : public PreparedOp {
   }
   TopPositions start(const Own& own) const { return {op_.index_topk, capacity(), own.scores, own.positions, own.spare}; }
 
-  static std::int64_t visible(const Step& step, std::int64_t r) { return step.positions[static_cast<std::size_t>(r)] + 1; }
-  bool scanned(const Step& step, std::int64_t r) const { return visible(step, r) > op_.index_topk; }
+  static VisibleKeys visible(const Step& step, std::int64_t r) {
+    return visible_keys(sequence(step, r).window, 0, step.positions[static_cast<std::size_t>(r)]);
+  }
+  static std::int64_t sink_blocks(const VisibleKeys& row) { return (row.sink_end + kBlock - 1) / kBlock; }
+  static std::int64_t window_blocks(const VisibleKeys& row) { return row.position / kBlock - row.begin / kBlock + 1; }
+  bool scanned(const Step& step, std::int64_t r) const { return visible(step, r).count() > op_.index_topk; }
   std::int64_t scanned_rows(const Step& step) const {
     std::int64_t n = 0;
     for (std::int64_t r = 0; r < step.rows(); ++r) n += scanned(step, r);
@@ -136,7 +141,8 @@ class PreparedSparseIndex final : public PreparedOp {
         float* k = c.row(op_.k, r, dim);
         kernels_->layer_norm(k, norm_weight_, norm_bias_, op_.k_norm_eps, dim, k);
         kernels_->turn(k, angles, op_.qk_rope_head_dim, interleaved);
-        const std::int64_t position = visible(step, r) - 1;
+        const VisibleKeys row = visible(step, r);
+        const std::int64_t position = row.position;
         kernels_->cache(k, dim, keys(step, r, position / kBlock) + position % kBlock * (half(step) ? 2 : 4), kBlock, half(step));
         if (scanned(step, r)) {
           float* q = c.row(op_.q, r, op_.index_n_heads * dim);
@@ -145,13 +151,13 @@ class PreparedSparseIndex final : public PreparedOp {
         } else {
           float* out = c.row(op_.selected, r, op_.index_topk);
           for (std::int64_t i = 0; i < op_.index_topk; ++i)
-            out[i] = std::bit_cast<float>(static_cast<std::int32_t>(i <= position ? i : -1));
+            out[i] = std::bit_cast<float>(static_cast<std::int32_t>(i < row.count() ? row.at(i) : -1));
         }
       }
     }
   }
 
-  // The best of the keys in blocks [begin, end) of the row. False: stopped.
+  // The best of the keys in blocks [begin, end) of those that the row reads. False: stopped.
   bool scan(const RunContext& c, std::int64_t r, std::int64_t begin, std::int64_t end, const Own& own, TopPositions& top) const {
     const Step& step = *c.step;
     IndexArgs args{.half = half(step),
@@ -162,15 +168,17 @@ class PreparedSparseIndex final : public PreparedOp {
                    .scale = op_.scale,
                    .scratch = own.products,
                    .out = own.block};
-    const std::int64_t seen = visible(step, r);
-    for (std::int64_t b = begin; b < end; ++b) {
-      if (b % 16 == 0 && c.stopped()) return false;
-      const std::int64_t n = std::min(kBlock, seen - b * kBlock);
-      if (n <= 0) break;
+    const VisibleKeys row = visible(step, r);
+    for (std::int64_t n = begin; n < end; ++n) {
+      if (n % 16 == 0 && c.stopped()) return false;
+      const bool sinks = n < sink_blocks(row);
+      const std::int64_t b = sinks ? n : row.begin / kBlock + n - sink_blocks(row), base = b * kBlock;
+      const std::int64_t from = std::max(base, sinks ? 0 : row.begin),
+                         to = std::min(base + kBlock, sinks ? row.sink_end : row.position + 1);
       args.keys = keys(step, r, b);
       kernels_->index(args);
-      top.reserve(n);
-      for (std::int64_t t = 0; t < n; ++t) top.push(ordered(own.block[t]), static_cast<std::int32_t>(b * kBlock + t));
+      top.reserve(to - from);
+      for (std::int64_t t = from; t < to; ++t) top.push(ordered(own.block[t - base]), static_cast<std::int32_t>(t));
     }
     top.cut();
     return true;

@@ -19,19 +19,19 @@ class AttentionOp final : public RowsOp {
     double* sum = scratch.doubles(head_dim);
     for (std::int64_t r = rows.begin; r < rows.end; ++r) {
       const LayerCache cache{c, cache_, op_.layer, r};
-      const std::int64_t position = c.step->positions[static_cast<std::size_t>(r)];
+      const VisibleKeys keys = keys_of_row(*c.step, op_.window, r);
       for (std::int64_t h = 0; h < op_.num_attention_heads && !c.stopped(); ++h) {
         const std::int64_t g = h / (op_.num_attention_heads / op_.num_key_value_heads);
         const float* q = c.row(op_.q, r, width) + h * head_dim;
-        auto score = [&](std::int64_t t) {
-          const CacheSlot slot = cache.at(t);
+        auto score = [&](std::int64_t n) {
+          const CacheSlot slot = cache.at(keys.at(n));
           double dot = 0;
           for (std::int64_t d = 0; d < head_dim; ++d) dot += static_cast<double>(q[d]) * slot.key(g, d);
           return soft_cap(static_cast<double>(op_.scale) * dot, op_.softcap);
         };
         std::fill_n(sum, head_dim, 0.0);
-        const double total = softmax_weights(first_visible(position, op_.window), position, score, [&](std::int64_t t, double p) {
-          const CacheSlot slot = cache.at(t);
+        const double total = softmax_weights(keys.count(), score, [&](std::int64_t n, double p) {
+          const CacheSlot slot = cache.at(keys.at(n));
           for (std::int64_t d = 0; d < head_dim; ++d) sum[d] += p * slot.value(g, d);
         });
         float* out = c.row(op_.out, r, width) + h * head_dim;

@@ -63,10 +63,10 @@ class MlaAttentionOp final : public RowsOp {
       multiply(c, k_b_, h, q_nope, q_latent, panel);
       for (std::int64_t i = 0; i < m; ++i) {
         const LayerCache cache{c, cache_, op_.layer, rows.begin + i};
-        const std::int64_t position = c.step->positions[static_cast<std::size_t>(rows.begin + i)];
+        const VisibleKeys keys = keys_of_row(*c.step, 0, rows.begin + i);
         const float* listed = op_.selected == kNone ? nullptr : c.row(op_.selected, rows.begin + i, index_topk_);
-        const std::int64_t last = listed == nullptr ? position : std::min(position + 1, index_topk_) - 1;
-        auto at = [&](std::int64_t n) { return listed == nullptr ? n : std::bit_cast<std::int32_t>(listed[n]); };
+        const std::int64_t count = listed == nullptr ? keys.count() : std::min(keys.count(), index_topk_);
+        auto at = [&](std::int64_t n) { return listed == nullptr ? keys.at(n) : std::bit_cast<std::int32_t>(listed[n]); };
         auto score = [&](std::int64_t n) {
           const CacheSlot slot = cache.at(at(n));
           double dot = 0;
@@ -75,7 +75,7 @@ class MlaAttentionOp final : public RowsOp {
           return static_cast<double>(op_.scale) * dot;
         };
         std::fill_n(z.row(i), rank, 0.0);
-        const double total = softmax_weights(0, last, score, [&](std::int64_t n, double p) {
+        const double total = softmax_weights(count, score, [&](std::int64_t n, double p) {
           const CacheSlot slot = cache.at(at(n));
           for (std::int64_t d = 0; d < rank; ++d) z.row(i)[d] += p * slot.latent(d);
         });

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "dsv31/backend.h"
+
 namespace dsv31::inline v1::reference {
 
 // cap(s) = softcap * tanh(s / softcap); no cap where softcap is 0.
@@ -14,21 +16,22 @@ inline double soft_cap(double s, float softcap) {
   return cap > 0 ? cap * std::tanh(s / cap) : s;
 }
 
-// The first key position that a row at `position` sees; the last one is its own.
-constexpr std::int64_t first_visible(std::int64_t position, std::int64_t window) {
-  return window > 0 && position >= window ? position - window + 1 : 0;
+// The keys that row r of the step sees in a layer whose own window is `layer_window`; 0: none.
+inline VisibleKeys keys_of_row(const Step& step, std::int64_t layer_window, std::int64_t r) {
+  const auto i = static_cast<std::size_t>(r);
+  return visible_keys(step.sequences[static_cast<std::size_t>(step.sequence_of_row[i])].window, layer_window, step.positions[i]);
 }
 
-// Calls add(t, exp(score(t) - max)) for each t in [first, last] and returns the sum of these weights. Scores are computed twice,
-// so that none has to be stored.
+// Calls add(n, exp(score(n) - max)) for each n in [0, count) and returns the sum of these weights. Scores are computed twice, so
+// that none has to be stored.
 template <class Score, class Add>
-double softmax_weights(std::int64_t first, std::int64_t last, Score score, Add add) {
+double softmax_weights(std::int64_t count, Score score, Add add) {
   double max = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (std::int64_t t = first; t <= last; ++t) max = std::max(max, score(t));
-  for (std::int64_t t = first; t <= last; ++t) {
-    const double p = std::exp(score(t) - max);
+  for (std::int64_t n = 0; n < count; ++n) max = std::max(max, score(n));
+  for (std::int64_t n = 0; n < count; ++n) {
+    const double p = std::exp(score(n) - max);
     sum += p;
-    add(t, p);
+    add(n, p);
   }
   return sum;
 }

@@ -9,6 +9,7 @@
 #include "backends/reference/cache_slot.h"
 #include "backends/reference/ops.h"
 #include "backends/reference/rope.h"
+#include "backends/reference/softmax.h"
 
 namespace dsv31::inline v1::reference {
 namespace {
@@ -56,9 +57,10 @@ class SparseIndexOp final : public RowsOp {
       rotate(q + h * dim, op_.qk_rope_head_dim, op_.pairing, c.row(op_.angles, r, op_.qk_rope_head_dim));
     const float* weights = c.row(op_.weights, r, heads);
     const LayerCache cache{c, cache_, op_.layer, r};
-    const std::int64_t position = c.step->positions[static_cast<std::size_t>(r)];
+    const VisibleKeys keys = keys_of_row(*c.step, 0, r);
     std::int64_t count = 0;
-    for (std::int64_t t = 0; t <= position; ++t) {
+    for (std::int64_t n = 0; n < keys.count(); ++n) {
+      const std::int64_t t = keys.at(n);
       const CacheSlot slot = cache.at(t);
       double score = 0;
       for (std::int64_t h = 0; h < heads; ++h) {

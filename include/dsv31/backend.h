@@ -7,6 +7,7 @@
 // the number of workers, on the other rows of the step, or on how a prompt was cut into steps (design: canonical arithmetic).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dsv31/attention_window.h"
 #include "dsv31/export.h"
 #include "dsv31/op.h"
 
@@ -54,7 +56,29 @@ struct SequenceRows {
   // Layers with a window use the second table, whose entries behind the window may be -1.
   const std::int32_t* blocks = nullptr;
   const std::int32_t* window_blocks = nullptr;
+  AttentionWindow window{};  // of these rows, in all layers; a layer with a window of its own keeps the narrower of both
 };
+
+// The keys that a row sees, ascending: [sink_begin, sink_end), then [begin, position]. What lies between is not to be read.
+struct VisibleKeys {
+  std::int64_t sink_begin = 0, sink_end = 0, begin = 0, position = 0;
+
+  constexpr std::int64_t sinks() const { return sink_end - sink_begin; }
+  constexpr std::int64_t count() const { return sinks() + position + 1 - begin; }
+  constexpr std::int64_t at(std::int64_t n) const { return n < sinks() ? sink_begin + n : begin + n - sinks(); }
+};
+
+// Of a row of a sequence in a layer whose own window is `layer_window`; 0: it has none. All bounds ascend with the position.
+constexpr VisibleKeys visible_keys(const AttentionWindow& window, std::int64_t layer_window, std::int64_t position) {
+  const bool hides = position >= window.hides_from();
+  const std::int64_t low = layer_window > 0 ? std::max<std::int64_t>(position - layer_window + 1, 0) : 0;
+  VisibleKeys keys{.sink_begin = low, .sink_end = low, .begin = low, .position = position};
+  if (!hides) return keys;
+  keys.sink_end = std::max(low, window.sinks);
+  keys.begin = std::max(low, position - window.window + 1);
+  if (keys.begin == low) keys.sink_end = low;  // the layer's window is the narrower one
+  return keys;
+}
 
 struct Step {
   std::span<const std::int32_t> tokens;           // (n)

@@ -91,8 +91,8 @@ struct RopeCache {
 };
 
 // out_h = softmax(cap(scale * q_h . K_g^T)) V_g over the visible keys of the row's own sequence, g = h / (heads per kv head).
-// Visible: key position <= row position, and > row position - window where window > 0. cap(s) = softcap * tanh(s / softcap) if
-// softcap > 0.
+// Visible: key position <= row position, > row position - window where window > 0, and in the sequence's window (visible_keys in
+// dsv31/backend.h, for the ops below too). cap(s) = softcap * tanh(s / softcap) if softcap > 0.
 struct Attention {
   std::int32_t layer = 0;
   std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0;

@@ -16,17 +16,19 @@ struct Shape {
   bool norms = false;
   DType type = DType::f16;
   float q_scale = 2;
+  AttentionWindow attend{};  // of the inputs
 };
 
 struct Inputs {
   std::int64_t n = 0;
   std::vector<float> q, k, v;
+  AttentionWindow attend{};
 };
 
 Inputs inputs(const Shape& s, std::int64_t n, std::uint64_t seed) {
   Random random(seed);
   return {n, random.floats(n * s.heads * s.head_dim, s.q_scale), random.floats(n * s.kv_heads * s.head_dim, 2),
-          random.floats(n * s.kv_heads * s.head_dim, 1)};
+          random.floats(n * s.kv_heads * s.head_dim, 1), s.attend};
 }
 
 struct Result {
@@ -61,7 +63,9 @@ Result run_all(const Shape& s, cpu::Isa isa, const std::vector<Inputs>& in, cons
                std::uint8_t stale = 0, bool random_past = false) {
   Result result;
   std::int64_t longest = 0;
+  std::vector<AttentionWindow> windows;
   for (const Inputs& i : in) {
+    windows.push_back(i.attend);
     longest = std::max(longest, i.n);
     result.q.emplace_back(i.q.size());
     result.out.emplace_back(i.q.size());
@@ -105,7 +109,7 @@ Result run_all(const Shape& s, cpu::Isa isa, const std::vector<Inputs>& in, cons
                                                  .out = kOut},
                                                 context, none, isa);
   for (const std::vector<Piece>& pieces : schedule) {
-    const StepTables tables(pieces, result.blocks_each, in.size(), s.window);
+    const StepTables tables(pieces, result.blocks_each, in.size(), s.window, windows);
     const Step step = tables.step(result.cache->view());
     const std::int64_t n = step.rows();
     std::vector<Value> values;
@@ -153,6 +157,10 @@ double excess(const Shape& s, const Result& result, std::int64_t p, std::int64_t
   std::vector<double> score;
   double top = -INFINITY, score_error = 0;
   for (std::int64_t t = first; t <= p; ++t) {
+    if (!s.attend.sees(p, t)) {
+      score.push_back(-INFINITY);
+      continue;
+    }
     double dot = 0, magnitude = 0;
     for (std::int64_t d = 0; d < s.head_dim; ++d) {
       const double product = double{q[d]} * result.cache->key(result.block(0, t), g, t % kBlock, d);
@@ -172,6 +180,7 @@ double excess(const Shape& s, const Result& result, std::int64_t p, std::int64_t
   for (std::int64_t d = 0; d < s.head_dim; ++d) {
     double o = 0, magnitude = 0;
     for (std::int64_t t = first; t <= p; ++t) {
+      if (!s.attend.sees(p, t)) continue;
       const double x =
           score[static_cast<std::size_t>(t - first)] / sum * result.cache->kv_value(result.block(0, t), g, t % kBlock, d);
       o += x;
@@ -194,6 +203,9 @@ const Shape kShapes[] = {
     {.window = 1},
     {.window = 256, .softcap = 5, .type = DType::f32, .q_scale = 20},
     {.heads = 60, .kv_heads = 1, .head_dim = 16, .rope_dim = 16, .softcap = 30},
+    {.attend = {.window = 100, .sinks = 4}},
+    {.heads = 3, .kv_heads = 1, .head_dim = 40, .rope_dim = 40, .attend = {.window = 1, .sinks = 257}},
+    {.window = 256, .type = DType::f32, .attend = {.window = 65, .sinks = 130}},
 };
 
 TEST_CASE("attention agrees with a softmax in double precision at every border of blocks and chunks") {
@@ -254,6 +266,27 @@ TEST_CASE("a batch of five sequences gives the bits of each sequence alone") {
   }
 }
 
+TEST_CASE("sequences of one step have windows of their own, and each gives the bits that it gives alone") {
+  const AttentionWindow windows[] = {
+      {}, {.window = 10, .sinks = 2}, {.window = 100}, {.window = 40, .sinks = 130}, {.window = 300, .sinks = 1}};
+  for (const Shape& s : {Shape{}, Shape{.window = 100}}) {
+    const cpu::Isa isa = isas().back();
+    std::vector<Inputs> in;
+    for (const std::int64_t n : {300, 301, 302, 303, 620}) in.push_back(inputs(s, n, static_cast<std::uint64_t>(n)));
+    Schedule together(4);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      in[i].attend = windows[i];
+      together[0].push_back({i, 0, 200});
+      together[1].push_back({i, 200, 99});
+      together[2].push_back({i, 299, 1});
+      if (in[i].n > 300) together[3].push_back({i, 300, in[i].n - 300});
+    }
+    const Result batch = run_all(s, isa, in, together, 2);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      REQUIRE(same_bits(batch.out[i], run_all(s, isa, {in[i]}, in_steps(in[i].n, in[i].n), 1).out[0]));
+  }
+}
+
 TEST_CASE("what stale slots hold, NaN included, never enters attention") {
   for (const Shape& s : kShapes)
     for (const cpu::Isa isa : isas()) {
@@ -268,12 +301,15 @@ TEST_CASE("what stale slots hold, NaN included, never enters attention") {
 }
 
 TEST_CASE("waves over a long past give the bits of a single row's one wave") {
-  const Shape s{.heads = 32, .kv_heads = 1, .head_dim = 256, .rope_dim = 64};
-  const std::vector<Inputs> in{inputs(s, 1100, 12)};
   Schedule single;
   for (std::int64_t p = 1070; p < 1100; ++p) single.push_back({{0, p, 1}});
-  const Result waves = run_all(s, isas().back(), in, {{{0, 1070, 30}}}, 2, 0, true);
-  REQUIRE(same_bits(waves.out[0], run_all(s, isas().back(), in, single, 1, 0, true).out[0]));
+  for (const AttentionWindow& attend : {AttentionWindow{}, {.window = 500, .sinks = 300}, {.window = 790, .sinks = 295}}) {
+    const Shape s{.heads = 32, .kv_heads = 1, .head_dim = 256, .rope_dim = 64, .attend = attend};
+    const std::vector<Inputs> in{inputs(s, 1100, 12)};
+    const Result waves = run_all(s, isas().back(), in, {{{0, 1070, 30}}}, 2, 0, true);
+    REQUIRE(same_bits(waves.out[0], run_all(s, isas().back(), in, single, 1, 0, true).out[0]));
+    REQUIRE(excess(s, waves, 1099, 31) <= 1);
+  }
 
   Graph graph;
   graph.caches = {{.num_key_value_heads = 1, .head_dim = 256}};

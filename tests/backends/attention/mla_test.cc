@@ -14,6 +14,7 @@ struct Shape {
   DType type = DType::f16;
   DType weights = DType::f32;
   float q_scale = 1;
+  AttentionWindow attend{};  // of the inputs
 };
 
 constexpr float kEps = 1e-6f;
@@ -23,11 +24,12 @@ constexpr ValueId kAngles = 0, kQ = 1, kC = 2, kOut = 3;
 struct Inputs {
   std::int64_t n = 0;
   std::vector<float> q, c;
+  AttentionWindow attend{};
 };
 
 Inputs inputs(const Shape& s, std::int64_t n, std::uint64_t seed) {
   Random random(seed);
-  return {n, random.floats(n * s.heads * (s.nope + s.pe), s.q_scale), random.floats(n * (s.rank + s.pe), 2)};
+  return {n, random.floats(n * s.heads * (s.nope + s.pe), s.q_scale), random.floats(n * (s.rank + s.pe), 2), s.attend};
 }
 
 // A stack of matrices in the packed form, and its exact values.
@@ -131,7 +133,9 @@ Result run_all(const Model& model, cpu::Isa isa, const std::vector<Inputs>& in, 
   const Shape& s = model.shape;
   Result result;
   std::int64_t longest = 0;
+  std::vector<AttentionWindow> windows;
   for (const Inputs& i : in) {
+    windows.push_back(i.attend);
     longest = std::max(longest, i.n);
     result.out.emplace_back(static_cast<std::size_t>(i.n * s.heads * s.v));
   }
@@ -147,7 +151,7 @@ Result run_all(const Model& model, cpu::Isa isa, const std::vector<Inputs>& in, 
       cpu::prepare_angles({.inv_freq = inv_freq(s), .out = kAngles}, prepare_context(graph, nullptr, s.type), {}, isa);
   const auto op = model.prepare(isa, options.numerics);
   for (const std::vector<Piece>& pieces : schedule) {
-    const StepTables tables(pieces, result.blocks_each, in.size(), 0);
+    const StepTables tables(pieces, result.blocks_each, in.size(), 0, windows);
     const Step step = tables.step(result.cache->view());
     const std::int64_t n = step.rows();
     std::vector<Value> values;
@@ -206,6 +210,10 @@ double excess(const Model& model, const Inputs& in, const Result& result, std::i
   std::vector<double> score;
   double top = -INFINITY, score_error = 0;
   for (std::int64_t t = 0; t <= p; ++t) {
+    if (!s.attend.sees(p, t)) {
+      score.push_back(-INFINITY);
+      continue;
+    }
     double dot = 0, magnitude = 0;
     for (std::int64_t j = 0; j < s.nope + s.pe; ++j) {
       double k = 0, size = 0;
@@ -232,6 +240,7 @@ double excess(const Model& model, const Inputs& in, const Result& result, std::i
     double o = 0, magnitude = 0;
     for (std::int64_t d = 0; d < s.rank; ++d)
       for (std::int64_t t = 0; t <= p; ++t) {
+        if (!s.attend.sees(p, t)) continue;
         const double x = score[static_cast<std::size_t>(t)] / sum * latent(t, d) * model.v_b.at(h, j, d);
         o += x;
         magnitude += std::abs(x);
@@ -248,6 +257,8 @@ const Shape kShapes[] = {
     {.heads = 5, .rank = 40, .nope = 20, .pe = 12, .v = 24, .pairing = Pairing::half_split, .type = DType::f32},
     {.heads = 50, .rank = 16, .nope = 8, .pe = 4, .v = 8, .weights = DType::bf16},
     {.heads = 2, .rank = 80, .nope = 32, .pe = 16, .v = 80, .type = DType::f32, .q_scale = 4},
+    {.attend = {.window = 100, .sinks = 4}},
+    {.heads = 5, .rank = 16, .nope = 8, .pe = 4, .v = 8, .attend = {.window = 1, .sinks = 257}},
 };
 
 TEST_CASE("latent attention agrees with expanded keys and values in double precision") {
@@ -337,6 +348,24 @@ TEST_CASE("a batch of prefill and many decoding sequences gives the bits of each
   }
 }
 
+TEST_CASE("sequences of one step have windows of their own in latent attention") {
+  const AttentionWindow windows[] = {
+      {}, {.window = 10, .sinks = 2}, {.window = 100}, {.window = 40, .sinks = 130}, {.window = 300, .sinks = 1}};
+  const Model model({});
+  std::vector<Inputs> in;
+  Schedule together(3);
+  for (std::size_t i = 0; i < 10; ++i) {
+    in.push_back(inputs(model.shape, 560, i));
+    in[i].attend = windows[i % 5];
+    together[0].push_back({i, 0, 540});
+    together[1].push_back({i, 540, i % 2 == 0 ? 17 : 7});
+    together[2].push_back({i, i % 2 == 0 ? 557 : 547, i % 2 == 0 ? 3 : 13});
+  }
+  const Result batch = run_all(model, isas().back(), in, together, {.workers = 2});
+  for (std::size_t i = 0; i < in.size(); ++i)
+    REQUIRE(same_bits(batch.out[i], run_all(model, isas().back(), {in[i]}, in_steps(560, 560)).out[0]));
+}
+
 TEST_CASE("what stale latents hold, NaN included, never enters") {
   for (const Shape& s : kShapes)
     for (const cpu::Isa isa : isas()) {
@@ -377,16 +406,15 @@ TEST_CASE("relaxed numerics expand long prefill and agree with the absorbed form
 
 TEST_CASE("waves of latent attention give the bits of a single row's one wave") {
   const Model model({.heads = 64, .rank = 512, .nope = 16, .pe = 16, .v = 16});
-  const std::vector<Inputs> in{inputs(model.shape, 1100, 12)};
-  const Result together = run_all(model, isas().back(), in, {{{0, 1085, 15}}}, {.workers = 2, .random_past = true});
-  const Result single = run_all(model, isas().back(), in,
-                                [] {
-                                  Schedule schedule;
-                                  for (std::int64_t p = 1085; p < 1100; ++p) schedule.push_back({{0, p, 1}});
-                                  return schedule;
-                                }(),
-                                {.random_past = true});
-  REQUIRE(same_bits(together.out[0], single.out[0]));
+  Schedule schedule;
+  for (std::int64_t p = 1085; p < 1100; ++p) schedule.push_back({{0, p, 1}});
+  for (const AttentionWindow& attend : {AttentionWindow{}, {.window = 500, .sinks = 300}}) {
+    std::vector<Inputs> in{inputs(model.shape, 1100, 12)};
+    in[0].attend = attend;
+    const Result together = run_all(model, isas().back(), in, {{{0, 1085, 15}}}, {.workers = 2, .random_past = true});
+    const Result single = run_all(model, isas().back(), in, schedule, {.random_past = true});
+    REQUIRE(same_bits(together.out[0], single.out[0]));
+  }
   const StepTables fifteen({{0, 1085, 15}}, 18, 1, 0), one({{0, 1099, 1}}, 18, 1, 0);
   REQUIRE(model.prepare(isas().back())->phases(fifteen.step({})) == 5);  // absorb, and two waves
   REQUIRE(model.prepare(isas().back())->phases(one.step({})) == 3);

@@ -183,16 +183,24 @@ struct StepTables {
                                      (static_cast<std::int64_t>(sequence) + block * static_cast<std::int64_t>(sequences)));
   }
 
-  StepTables(const std::vector<Piece>& pieces, std::int64_t blocks_each, std::size_t total_sequences, std::int64_t window) {
+  // windows: by sequence of all; none where it is empty. Blocks that they hide have an id that leads nowhere.
+  StepTables(const std::vector<Piece>& pieces, std::int64_t blocks_each, std::size_t total_sequences, std::int64_t window,
+             const std::vector<AttentionWindow>& windows = {}) {
     blocks.resize(pieces.size());
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       const Piece& piece = pieces[p];
       for (std::int64_t b = 0; b * kBlock < piece.first + piece.rows; ++b) {
         const bool behind = window > 0 && (b + 1) * kBlock <= piece.first - window + 1;
         blocks[p].push_back(behind ? -1 : block_id(piece.sequence, b, blocks_each, total_sequences));
+        if (windows.empty()) continue;
+        const AttentionWindow& w = windows[piece.sequence];
+        const bool before =
+            b * kBlock < w.sinks || piece.first<w.hides_from(), after = (b + 1) * kBlock> piece.first - w.window + 1;
+        if (!before && !after) blocks[p].back() = INT32_MAX;
       }
       SequenceRows s{.first_row = static_cast<std::int64_t>(tokens.size()), .rows = piece.rows, .position = piece.first};
       (window > 0 ? s.window_blocks : s.blocks) = blocks[p].data();
+      if (!windows.empty()) s.window = windows[piece.sequence];
       sequences.push_back(s);
       for (std::int64_t r = 0; r < piece.rows; ++r) {
         tokens.push_back(0);

@@ -9,7 +9,7 @@ namespace {
 
 std::string positions_name(const std::vector<Past>& sequences) {
   std::string name;
-  for (const Past& s : sequences) name += fmt::format(" {}+{}", s.position, s.rows);
+  for (const Past& s : sequences) name += " " + s.name();
   return name;
 }
 
@@ -119,6 +119,19 @@ void add_attention_cases(std::vector<OpCase>& cases) {
   cases.push_back(attention({.heads = {4, 2, 64}, .sequences = {{65, 3}}, .window = 1}));
   cases.push_back(attention({.heads = {4, 2, 64}, .sequences = {{10, 60}}, .window = 4096, .softcap = 20}));
   cases.push_back(attention({.heads = {4, 2, 64}, .sequences = {{800, 3}, {20, 5}}, .key_scale = 12}));
+
+  // Windows with sinks: in one chunk with the sinks, chunks away, wider than what there is, and beside none.
+  cases.push_back(attention({.heads = {4, 2, 64}, .sequences = {{90, 30, {.window = 100, .sinks = 4}}}}));
+  cases.push_back(attention(
+      {.heads = {9, 3, 64}, .sequences = {{700, 1, {.window = 64}}, {700, 1, {.window = 70, .sinks = 257}}, {700, 1}}}));
+  cases.push_back(attention({.heads = {6, 2, 80}, .sequences = {{1000, 20, {.window = 1, .sinks = 1}}, {30, 40}}}));
+  cases.push_back(attention({.heads = {2, 1, 128}, .sequences = {{500, 60, {.window = 230, .sinks = 290}}}, .softcap = 20}));
+  cases.push_back(attention({.heads = {4, 1, 16}, .sequences = {{300, 5, {.window = 301, .sinks = 2}}}}));
+  cases.push_back(attention({.heads = {4, 2, 64},
+                             .sequences = {{500, 4, {.window = 40, .sinks = 9}},
+                                           {100, 40, {.window = 40, .sinks = 9}},
+                                           {300, 3, {.window = 400, .sinks = 9}}},
+                             .window = 128}));
 }
 
 }  // namespace conformance

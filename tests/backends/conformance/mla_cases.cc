@@ -21,10 +21,11 @@ std::vector<float> random_lists(CaseBuilder& b, const std::vector<Past>& sequenc
   std::vector<float> lists;
   for (const Past& s : sequences)
     for (std::int64_t r = 0; r < s.rows; ++r) {
-      std::int64_t left = std::min(topk, s.position + r + 1);
-      for (std::int64_t t = 0, seen = s.position + r + 1; t < seen; ++t)
-        if (b.random().below(seen - t) < left) {
-          lists.push_back(std::bit_cast<float>(static_cast<std::int32_t>(t)));
+      const VisibleKeys keys = visible_keys(s.window, 0, s.position + r);
+      std::int64_t left = std::min(topk, keys.count());
+      for (std::int64_t n = 0; n < keys.count(); ++n)
+        if (b.random().below(keys.count() - n) < left) {
+          lists.push_back(std::bit_cast<float>(static_cast<std::int32_t>(keys.at(n))));
           --left;
         }
       lists.resize(
@@ -38,7 +39,7 @@ OpCase mla(const MlaOptions& o) {
   std::string name = fmt::format("mla {} {} {}x{}+{}{}", type_name(o.k_type), type_name(o.v_type), o.heads, o.rank, o.rope,
                                  o.pairing == Pairing::half_split ? " half" : "");
   if (o.topk > 0) name += fmt::format(" top {}", o.topk);
-  for (const Past& s : o.sequences) name += fmt::format(" {}+{}", s.position, s.rows);
+  for (const Past& s : o.sequences) name += " " + s.name();
   CaseBuilder b(name, o.sequences);
   b.cache(1, {.latent = o.rank + o.rope, .indexer = o.topk > 0 ? 5 : 0}, false);
   MlaAttention op{.layer = 1,
@@ -104,6 +105,12 @@ void add_mla_cases(std::vector<OpCase>& cases) {
                        .sequences = {{300, 1}, {2, 3}}}));
   cases.push_back(
       mla({.k_type = DType::q4_0, .v_type = DType::q4_k, .heads = 2, .rank = 256, .nope = 96, .sequences = {{20, 2}}}));
+  cases.push_back(mla({.heads = 5,
+                       .sequences = {{700, 2, {.window = 30, .sinks = 4}},
+                                     {255, 1},
+                                     {600, 17, {.window = 300, .sinks = 258}},
+                                     {90, 12, {.window = 100, .sinks = 1}}}}));
+  cases.push_back(mla({.heads = 3, .rank = 33, .sequences = {{300, 200, {.window = 64, .sinks = 4}}}}));  // expanded if relaxed
 }
 
 namespace {
@@ -117,7 +124,7 @@ struct IndexOptions {
 OpCase sparse_index(const IndexOptions& o) {
   std::string name = fmt::format("index {}x{}+{} top {}{}", o.heads, o.dim, o.rope, o.topk,
                                  o.pairing == Pairing::interleaved ? " interleaved" : "");
-  for (const Past& s : o.sequences) name += fmt::format(" {}+{}", s.position, s.rows);
+  for (const Past& s : o.sequences) name += " " + s.name();
   CaseBuilder b(name, o.sequences);
   b.cache(1, {.latent = 7, .indexer = o.dim}, false);
   SparseIndex op{.layer = 1,
@@ -148,7 +155,12 @@ void add_sparse_cases(std::vector<OpCase>& cases) {
       sparse_index({.heads = 7, .dim = 21, .rope = 6, .topk = 40, .pairing = Pairing::interleaved, .sequences = {{39, 2}}}));
   cases.push_back(sparse_index({.heads = 64, .dim = 128, .rope = 64, .topk = 256, .sequences = {{700, 1}, {254, 4}}}));
   cases.push_back(sparse_index({.topk = 12, .sequences = {{500, 20}}}));
+  cases.push_back(
+      sparse_index({.topk = 12, .sequences = {{500, 3, {.window = 40, .sinks = 20}}, {500, 2, {.window = 8, .sinks = 4}}}}));
+  cases.push_back(sparse_index({.topk = 12, .sequences = {{70, 30, {.window = 60, .sinks = 30}}, {95, 9, {.window = 90}}}}));
   cases.push_back(mla({.topk = 8}));
+  cases.push_back(mla({.topk = 30, .sequences = {{500, 2, {.window = 40, .sinks = 20}}, {500, 9, {.window = 8, .sinks = 4}}}}));
+  cases.push_back(mla({.heads = 5, .topk = 300, .sequences = {{700, 3, {.window = 280, .sinks = 64}}}}));
   cases.push_back(mla({.topk = 2, .sequences = {{0, 3}, {70, 1}}}));
   cases.push_back(mla({.heads = 1, .rank = 10, .nope = 5, .rope = 6, .v = 3, .topk = 5, .sequences = {{4, 2}}}));
   cases.push_back(mla({.heads = 5, .topk = 257, .sequences = {{254, 4}, {255, 1}, {256, 1}, {600, 2}}}));

@@ -1,5 +1,7 @@
 #include "tests/backends/conformance/op_case.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -21,6 +23,12 @@ double Random::uniform() { return static_cast<double>(bits() >> 3) * 0x1p-53; }
 double Random::normal() {
   const double radius = std::sqrt(-2 * std::log(1 - uniform()));
   return radius * std::cos(6.283185307179586 * uniform());
+}
+
+std::string Past::name() const {
+  std::string text = fmt::format("{}+{}", position, rows);
+  if (window.window > 0) text += fmt::format(" of {} and {}", window.window, window.sinks);
+  return text;
 }
 
 std::int64_t OpCase::rows() const {

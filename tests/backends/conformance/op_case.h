@@ -28,6 +28,9 @@ class Random {
 
 struct Past {
   std::int64_t position = 0, rows = 0;  // keys before `position` are in the cache, `rows` rows follow
+  AttentionWindow window{};
+
+  std::string name() const;  // "70+3", "70+3 of 20 and 4"
 };
 
 struct Value {

@@ -124,20 +124,28 @@ class Cache {
     for (const std::int32_t id : unused)  // the table of the other kind of layer: never to be read here
       std::memset(cache.block(case_.layer, id), static_cast<int>(kTrap), bytes_[static_cast<std::size_t>(case_.layer)]);
     Random random(fmt::format("cache of {} {}", case_.name, sequence));
-    const std::int64_t seen_from = d.window > 0 ? std::max(std::int64_t{0}, s.position - d.window + 1) : 0;
     const std::int64_t filled = s.position + (case_.rows_cached ? s.rows : 0);
     const std::int64_t width = slot_width(d);
     for (std::int64_t t = 0; t < filled; ++t) {
       std::byte* block = cache.block(case_.layer, used[static_cast<std::size_t>(t / kBlock)]);
-      const double scale = t < seen_from ? 1000 : case_.key_scale;  // behind the window: a key that would drown all others
+      const double scale = seen(s, d.window, t) ? case_.key_scale : 1000;  // one hidden from all rows would drown all others
       for (std::int64_t i = 0; i < width; ++i)
         put(block, element_at(d, t % kBlock, i),
             case_.past.empty() ? static_cast<float>(scale * random.normal())
                                : case_.past[sequence][static_cast<std::size_t>(t * width + i)]);
     }
-    if (d.window > 0)  // blocks that no row of the step sees have been given back
-      for (std::size_t b = 0; b < used.size(); ++b)
-        if ((static_cast<std::int64_t>(b) + 1) * kBlock <= seen_from) used[b] = -1;
+    for (std::size_t b = 0; b < used.size();
+         ++b) {  // a block that no row sees is not to be looked at: it may have been given back
+      bool any = false;
+      for (std::int64_t t = 0; t < kBlock; ++t) any = any || seen(s, d.window, static_cast<std::int64_t>(b) * kBlock + t);
+      if (!any) used[b] = INT32_MAX;
+    }
+  }
+  // Whether any row of the sequence sees the key in a layer with this window.
+  static bool seen(const Past& s, std::int64_t layer_window, std::int64_t key) {
+    for (std::int64_t p = std::max(s.position, key); p < s.position + s.rows; ++p)
+      if ((layer_window == 0 || key > p - layer_window) && s.window.sees(p, key)) return true;
+    return false;
   }
   void put(std::byte* block, std::int64_t i, float value) const {
     const std::uint16_t half = f32_to_f16(value);
@@ -272,7 +280,8 @@ RunResult run_case(const OpCase& c, const Backend& backend, const PackedCase& pa
                            .rows = p.rows,
                            .position = position,
                            .blocks = cache.table(p.sequence),
-                           .window_blocks = cache.window_table(p.sequence)});
+                           .window_blocks = cache.window_table(p.sequence),
+                           .window = c.sequences[p.sequence].window});
       for (std::int64_t r = 0; r < p.rows; ++r) {
         source_row.push_back(first_row[p.sequence] + p.first + r);
         for (std::size_t j = 0; j < c.logit_rows.size(); ++j)
