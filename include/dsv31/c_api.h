@@ -123,6 +123,10 @@ DSV31_API void dsv31_session_free(dsv31_session* session);
 DSV31_API int32_t dsv31_session_append(dsv31_session* session, const int32_t* ids, size_t count, const dsv31_cancel* cancel,
                                        dsv31_error* error);
 DSV31_API int32_t dsv31_session_rewind(dsv31_session* session, int64_t size, dsv31_error* error);
+/* Since 2: what tokens that are added from now on attend to: the last `window` tokens, their own included, and the first `sinks`
+ * of the session; 0, 0: all. Earlier tokens keep theirs, and the cache keeps everything. DSV31_ARGUMENT for values out of range.
+ */
+DSV31_API int32_t dsv31_session_set_attention_window(dsv31_session* session, int64_t window, int64_t sinks, dsv31_error* error);
 DSV31_API int64_t dsv31_session_size(const dsv31_session* session);
 /* Logits after the last token, (vocab_size) floats, valid until the session is used again. */
 DSV31_API int32_t dsv31_session_logits(dsv31_session* session, const float** logits, dsv31_error* error);

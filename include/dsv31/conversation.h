@@ -90,6 +90,9 @@ struct AnswerOptions {
 struct CacheReport {
   std::int64_t reused_tokens = 0;    // of the prompt, found in the timeline
   std::int64_t computed_tokens = 0;  // of the prompt, computed now; together they are the prompt
+  // Of the reused ones, those that a fresh conversation would have computed otherwise: all from the first one on that was added
+  // under another attention window with other keys in sight. 0 where the modes have the same window.
+  std::int64_t other_window_tokens = 0;
   // Where the prompt parted from the timeline, when the timeline held more tokens there.
   struct Miss {
     std::int64_t token = 0;        // position of the first token that differs
@@ -124,11 +127,20 @@ struct ConversationOptions {
   std::string kwargs{};  // JSON object of further template variables
   std::int64_t now = 0;  // seconds since 1970 that templates see, the same in all turns; 0: the clock at construction
   ComputeOptions compute{};
+  // What the tokens of a turn attend to, by its mode: those of the prompt that are new, and those of the answer with its thought.
+  // Earlier tokens stay as they were computed, so a change of mode costs the new tokens and nothing else, either way; what a turn
+  // computes then depends on the modes of the turns before it too, and CacheReport::other_window_tokens counts that.
+  //
+  //   dsv31::Conversation talk(model, {.thinking_window = {.window = 4096, .sinks = 4}});  // long thoughts at a bounded cost
+  //
+  AttentionWindow fast_window{}, thinking_window{};
+  // Computes those tokens again instead of reusing them: a turn then depends on its prompt and mode alone.
+  bool recompute_other_window = false;
 };
 
 class DSV31_API Conversation {
  public:
-  // Throws not_found, unsupported and argument as the format does, and what Session's constructor throws.
+  // Throws not_found, unsupported and argument as the format does, and what Session's constructor and set_attention_window throw.
   explicit Conversation(const Model& model, const ConversationOptions& options = {});
   ~Conversation();
   Conversation(Conversation&&) noexcept;

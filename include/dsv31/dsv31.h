@@ -9,6 +9,7 @@
 // Everything throws dsv31::Error and nothing else. Nothing is global. See the single headers for units, shapes and threads.
 #pragma once
 
+#include "dsv31/attention_window.h"
 #include "dsv31/chat.h"
 #include "dsv31/conversation.h"
 #include "dsv31/convert.h"

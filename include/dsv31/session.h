@@ -3,7 +3,8 @@
 // A session is used by one thread at a time; different sessions may be used from different threads. advance_all() moves many
 // sessions of one model in one step, which costs little more than one of them. A session keeps its model alive.
 //
-// What a session computes depends on its tokens alone: not on threads, chunks, other sessions, forks or rewinds (unless relaxed).
+// What a session computes depends on its tokens alone, and on the attention window that each was added under: not on threads,
+// chunks, other sessions, forks or rewinds (unless relaxed).
 // A call that throws (cancelled included) leaves the timeline as it was before the call's last complete step: whole prompt chunks
 // stay, nothing is half written.
 #pragma once
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dsv31/attention_window.h"
 #include "dsv31/error.h"
 #include "dsv31/export.h"
 #include "dsv31/model.h"
@@ -123,7 +125,21 @@ class DSV31_API Session {
   void rewind(std::int64_t n);
   // Makes the timeline equal to `tokens`, reusing the longest common prefix. Returns how many tokens were reused.
   std::int64_t sync(std::span<const Token> tokens, const AppendOptions& options = {});
-  // An independent session with the same timeline; cache blocks are shared until one of them writes.
+  // The window of tokens that are added from now on, off at first. A token keeps the one in force when the call began that added
+  // it (append, sync, generate, advance_all), also where it is computed again later; a change costs nothing by itself. A layer
+  // with a window of its own keeps the narrower of both, and the indexer of sparse attention chooses among the keys in the window
+  // and the sinks. A step then reads at most window + sinks keys a token and layer (in whole blocks of 64); the cache takes what
+  // it took before. Throws argument: window outside 0 to 2^31 - 1, sinks without a window or not fewer than capacity().
+  void set_attention_window(const AttentionWindow& window);
+  AttentionWindow attention_window() const noexcept;
+  // The one of the token at `position`. Throws argument outside the timeline.
+  AttentionWindow attention_window(std::int64_t position) const;
+  // How many of the first tokens see the same keys under the window in force as under their own: what the cache holds of them is
+  // what adding all tokens anew would give, and of the others it is not. rewind and sync keep tokens whatever their windows: a
+  // timeline is a record of what happened. rewind(same_view()) before sync makes it one of the window in force alone.
+  std::int64_t same_view() const noexcept;
+
+  // An independent session with the same timeline and window; cache blocks are shared until one of them writes.
   Session fork() const;
 
   // Samples until one of Finish. The callback runs on this thread after each token; returning false stops, and another call goes

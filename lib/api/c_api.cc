@@ -284,6 +284,12 @@ int32_t dsv31_session_rewind(dsv31_session* session, int64_t size, dsv31_error* 
     session->value.rewind(size);
   });
 }
+int32_t dsv31_session_set_attention_window(dsv31_session* session, int64_t window, int64_t sinks, dsv31_error* error) {
+  return guarded(error, [&] {
+    require(session, "session_set_attention_window", "got a null pointer, expected a session");
+    session->value.set_attention_window({.window = window, .sinks = sinks});
+  });
+}
 int64_t dsv31_session_size(const dsv31_session* session) { return session ? session->value.size() : 0; }
 int32_t dsv31_session_logits(dsv31_session* session, const float** logits, dsv31_error* error) {
   return guarded(error, [&] {

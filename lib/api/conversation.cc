@@ -120,6 +120,8 @@ struct Conversation::Impl {
   std::vector<std::pair<PromptText, std::vector<Token>>> encoded;
 
   Impl(const Model& model, const ConversationOptions& o) : session(model, o.compute), options(o), format(o.format) {
+    session.set_attention_window(options.thinking_window);  // both are looked at before a turn needs them
+    session.set_attention_window(options.fast_window);
     if (format == ChatFormat::detect) format = choose(model, !o.tools.empty());
     if (options.now == 0)
       options.now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -222,8 +224,11 @@ AnswerResult Conversation::Impl::answer(const AnswerOptions& o, const std::funct
   const Prompt p = prompt(o.mode);
   result.cache.miss = miss(p);
   result.cache.rerendered = p.layout.rerendered;
+  session.set_attention_window(o.mode == Mode::thinking ? options.thinking_window : options.fast_window);
+  if (options.recompute_other_window) session.rewind(session.same_view());
   result.cache.reused_tokens = session.sync(p.tokens, {.progress = o.progress, .cancel = o.generate.cancel});
   result.cache.computed_tokens = static_cast<std::int64_t>(p.tokens.size()) - result.cache.reused_tokens;
+  result.cache.other_window_tokens = std::max<std::int64_t>(result.cache.reused_tokens - session.same_view(), 0);
 
   text::Turn turn;
   turn.sampled = true;

@@ -19,6 +19,7 @@ struct Session::Impl {
   session::Engine* engine;
   session::Lane* lane;
   std::int64_t capacity;
+  AttentionWindow window;  // in force; each call that adds tokens hands it to the timeline when it begins
   session::Timeline timeline;
   std::vector<float> logits;  // after the last token, where logits_valid
   bool logits_valid = false;
@@ -65,6 +66,12 @@ struct Session::Impl {
     logits_valid = false;
   }
 
+  void push(std::span<const Token> tokens) {
+    timeline.set_window(window);
+    timeline.push(tokens);
+    logits_valid = logits_valid && tokens.empty();
+  }
+
   void check_tokens(std::span<const Token> tokens, const char* where) const {
     const std::int64_t vocab = model.impl()->spec.graph.vocab_size;
     for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -94,10 +101,8 @@ struct Session::Impl {
     if (timeline.cached() ==
         timeline.size()) {  // the cache is complete but its last logits are gone: compute the last token again
       std::lock_guard lock(engine->mutex());
-      Token last = timeline.tokens().back();
-      timeline.truncate(timeline.size() - 1);
-      if (draft) draft->truncate(timeline.size(), timeline.cached());
-      timeline.push({&last, 1});
+      timeline.uncache(timeline.size() - 1);
+      if (draft) draft->truncate(timeline.size() - 1, timeline.cached());
     }
     logits_valid = false;
     session::Engine::Item it = item();
@@ -288,8 +293,7 @@ void Session::append(std::span<const Token> tokens, const AppendOptions& options
   impl_->check_draft(static_cast<bool>(options.draft_sink), "append.draft_sink");
   if (tokens.empty()) return;
   const std::int64_t before = size();
-  impl_->timeline.push(tokens);
-  impl_->logits_valid = false;
+  impl_->push(tokens);
   try {
     impl_->compute_pending(options);
   } catch (...) {
@@ -305,8 +309,7 @@ void Session::append(std::span<const Token> tokens, const RowSink& sink, const A
   if (impl_->timeline.cached() != impl_->timeline.size()) impl_->compute_pending(options);
   const std::int64_t first = impl_->timeline.size();
   const std::int64_t vocab = impl_->model.impl()->spec.graph.vocab_size;
-  impl_->timeline.push(tokens);
-  impl_->logits_valid = false;
+  impl_->push(tokens);
   try {
     session::Engine::Item it = impl_->item();
     it.logits_from = first;
@@ -351,12 +354,36 @@ std::int64_t Session::sync(std::span<const Token> tokens, const AppendOptions& o
   return reused;
 }
 
+void Session::set_attention_window(const AttentionWindow& window) {
+  constexpr std::int64_t kMost = INT32_MAX;  // no position lies beyond
+  if (window.window < 0 || window.window > kMost)
+    throw Error(Code::argument, "attention_window.window", fmt::format("got {}, expected 0 to {}", window.window, kMost));
+  if (window.window == 0 && window.sinks != 0)
+    throw Error(Code::argument, "attention_window.sinks", fmt::format("got {} without a window, expected 0", window.sinks));
+  if (window.sinks < 0 || window.sinks >= impl_->capacity)
+    throw Error(Code::argument, "attention_window.sinks",
+                fmt::format("got {}, expected 0 to {}: fewer than the context's tokens", window.sinks, impl_->capacity - 1));
+  impl_->window = window;
+}
+
+AttentionWindow Session::attention_window() const noexcept { return impl_->window; }
+
+AttentionWindow Session::attention_window(std::int64_t position) const {
+  if (position < 0 || position >= size())
+    throw Error(Code::argument, "session.attention_window",
+                fmt::format("got position {} of a timeline of {} tokens, expected one of them", position, size()));
+  return impl_->timeline.window_at(position);
+}
+
+std::int64_t Session::same_view() const noexcept { return impl_->timeline.same_view(impl_->window); }
+
 Session Session::fork() const {
   auto copy = std::make_unique<Impl>(impl_->model, impl_->compute);
   {
     std::lock_guard lock(impl_->engine->mutex());
     impl_->timeline.share_into(copy->timeline);
   }
+  copy->window = impl_->window;
   copy->logits = impl_->logits;
   copy->logits_valid = impl_->logits_valid;
   copy->draft = impl_->draft;
@@ -377,6 +404,7 @@ GenerateResult Session::generate(const GenerateOptions& options, const std::func
     throw Error(Code::argument, "generate.draft_cost", fmt::format("got {}, expected -1, or 0 to 100", options.draft_cost));
   impl_->check_draft(options.draft == Draft::mtp, "generate.draft");
   Impl& me = *impl_;
+  me.timeline.set_window(me.window);
   const bool text = me.model.has_tokenizer();
   session::StopStrings stop(options.stop);
   Sampler sampler(options.sampler, static_cast<std::size_t>(me.model.impl()->spec.graph.vocab_size));
@@ -486,7 +514,7 @@ void advance_all(std::span<Advance> items, const CancelToken* cancel) {
   for (Advance& a : items) {
     Session::Impl& s = *a.session->impl_;
     before.push_back(s.timeline.size());
-    s.timeline.push(a.tokens);
+    s.push(a.tokens);
     if (s.timeline.cached() == s.timeline.size()) continue;
     s.logits_valid = false;
     work.push_back(s.item());

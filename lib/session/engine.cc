@@ -59,7 +59,7 @@ void Engine::step(Lane& lane, std::span<Item> items, std::int64_t chunk, const C
   std::int64_t room = chunk;
   for (std::size_t i = 0; i < items.size() && room > 0; ++i) {
     Timeline& t = *items[i].timeline;
-    std::int64_t rows = std::min(room, t.size() - t.cached());
+    std::int64_t rows = std::min({room, t.size() - t.cached(), t.run_end(t.cached()) - t.cached()});
     if (rows == 0) continue;
     t.prepare(rows, items[i].draft ? items[i].draft->cached() : t.cached());
     parts_of_step_.emplace_back(i, rows);
@@ -116,7 +116,8 @@ void Engine::follow(Lane& lane, Item& item, std::int64_t chunk, const CancelToke
   DraftState& d = *item.draft;
   if (!item.draft_sink && d.end() - d.cached() <= kStates) return;
   const Timeline& t = *item.timeline;
-  for (std::int64_t n = 0; (n = std::min({chunk, d.end() - d.cached(), t.size() - 1 - d.cached()})) > 0;) {
+  for (std::int64_t n = 0;
+       (n = std::min({chunk, d.end() - d.cached(), t.size() - 1 - d.cached(), t.run_end(d.cached()) - d.cached()})) > 0;) {
     const auto tokens = t.tokens().subspan(static_cast<std::size_t>(d.cached() + 1), static_cast<std::size_t>(n));
     run_draft(lane, t,
               {.entry = d.cached(), .tokens = tokens, .states = d.state(d.cached()), .all_logits = true, .sink = item.draft_sink},
@@ -137,7 +138,7 @@ void Engine::draft(Lane& lane, Timeline& t, DraftState& d, int k, std::int64_t c
   };
   std::vector<float> state(static_cast<std::size_t>(lane.program.graph().hidden_size));
   while (d.cached() <= last) {
-    const std::int64_t n = std::min(chunk, last + 1 - d.cached());
+    const std::int64_t n = std::min({chunk, last + 1 - d.cached(), t.run_end(d.cached()) - d.cached()});
     const bool drafts = d.cached() + n > last;
     Entries e{.entry = d.cached(),
               .tokens = t.tokens().subspan(static_cast<std::size_t>(d.cached() + 1), static_cast<std::size_t>(n)),
@@ -170,6 +171,7 @@ void Engine::run_draft(Lane& lane, const Timeline& t, const Entries& e, std::int
   }
   SequenceRows rows = t.rows(0, n);
   rows.position = e.entry;
+  rows.window = t.window_at(e.entry);
   Step s;
   s.tokens = e.tokens;
   s.positions = draft_positions_;

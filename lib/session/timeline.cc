@@ -29,7 +29,33 @@ void Timeline::prepare(std::int64_t rows, std::int64_t from) {
 }
 
 SequenceRows Timeline::rows(std::int64_t first_row, std::int64_t rows) const {
-  return {first_row, rows, cached_, full_.data(), window_.data()};
+  return {first_row, rows, cached_, full_.data(), window_.data(), window_at(cached_)};
+}
+
+void Timeline::push(std::span<const Token> tokens) {
+  if (!tokens.empty() && window_at(size()) != window_in_force_) runs_.push_back({size(), window_in_force_});
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+const AttentionWindow& Timeline::window_at(std::int64_t position) const {
+  static constexpr AttentionWindow kNone{};
+  const auto next = std::find_if(runs_.rbegin(), runs_.rend(), [&](const Run& run) { return run.begin <= position; });
+  return next == runs_.rend() ? kNone : next->window;
+}
+
+std::int64_t Timeline::run_end(std::int64_t position) const {
+  const auto next = std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.begin > position; });
+  return next == runs_.end() ? INT64_MAX : next->begin;
+}
+
+std::int64_t Timeline::same_view(const AttentionWindow& window) const {
+  for (std::int64_t begin = 0; begin < size(); begin = run_end(begin)) {
+    const AttentionWindow& other = window_at(begin);
+    if (other == window) continue;
+    const std::int64_t differs = std::max(begin, std::min(other.hides_from(), window.hides_from()));
+    if (differs < std::min(run_end(begin), size())) return differs;
+  }
+  return size();
 }
 
 void Timeline::commit(std::int64_t rows) {
@@ -42,8 +68,13 @@ void Timeline::commit(std::int64_t rows) {
   }
 }
 
-void Timeline::truncate(std::int64_t n) {
+void Timeline::retract(std::int64_t n) {
   tokens_.resize(static_cast<std::size_t>(std::min(n, size())));
+  while (!runs_.empty() && runs_.back().begin >= size()) runs_.pop_back();
+}
+
+void Timeline::truncate(std::int64_t n) {
+  retract(n);
   uncache(n);
 }
 
@@ -65,6 +96,8 @@ void Timeline::share_into(Timeline& to) const {
   to.full_ = full_;
   to.window_ = window_;
   to.cached_ = cached_;
+  to.runs_ = runs_;
+  to.window_in_force_ = window_in_force_;
   for (auto* table : {&full_, &window_})
     for (std::int32_t b : *table)
       if (b >= 0) pool_->share(b);
@@ -74,6 +107,7 @@ void Timeline::clear() noexcept {
   drop(full_, 0);
   drop(window_, 0);
   tokens_.clear();
+  runs_.clear();
   cached_ = 0;
 }
 

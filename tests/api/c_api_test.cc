@@ -83,6 +83,30 @@ TEST_CASE("C: load, render, generate with a callback, read logits, fork, rewind"
   dsv31_session_free(s);
 }
 
+TEST_CASE("C: an attention window is that of the tokens after it") {
+  Loaded l;
+  dsv31_session* s = nullptr;
+  REQUIRE(dsv31_session_new(l.model, nullptr, &s, nullptr) == DSV31_OK);
+  dsv31_error e = fresh();
+  CHECK(dsv31_session_set_attention_window(s, -1, 0, &e) == DSV31_ARGUMENT);
+  CHECK(dsv31_session_set_attention_window(s, 0, 4, &e) == DSV31_ARGUMENT);
+  CHECK(std::string(e.message).find("attention_window.sinks") != std::string::npos);
+  CHECK(dsv31_session_set_attention_window(nullptr, 8, 0, &e) == DSV31_ARGUMENT);
+  const auto ids = question(l.model);
+  const auto logits = [&](int64_t window, int64_t sinks) {
+    REQUIRE(dsv31_session_rewind(s, 0, nullptr) == DSV31_OK);
+    REQUIRE(dsv31_session_set_attention_window(s, window, sinks, nullptr) == DSV31_OK);
+    REQUIRE(dsv31_session_append(s, ids.data(), ids.size(), nullptr, nullptr) == DSV31_OK);
+    const float* row = nullptr;
+    REQUIRE(dsv31_session_logits(s, &row, nullptr) == DSV31_OK);
+    return std::vector<float>(row, row + 1024);
+  };
+  const auto all = logits(0, 0);
+  CHECK(std::memcmp(logits(1000, 4).data(), all.data(), 1024 * sizeof(float)) == 0);
+  CHECK(std::memcmp(logits(2, 1).data(), all.data(), 1024 * sizeof(float)) != 0);
+  dsv31_session_free(s);
+}
+
 TEST_CASE("C: tokens and text round trip; a buffer too small is a limit and says what is needed") {
   Loaded l;
   const std::string text = "hello world 42";

@@ -56,6 +56,47 @@ void check(World& w, const Timeline& t) {
 
 }  // namespace
 
+TEST_CASE("tokens keep the window that they were pushed under, and neighbours of the same one are one run") {
+  World w;
+  Timeline t(w.pool), copy(w.pool);
+  const AttentionWindow narrow{.window = 10, .sinks = 2}, wide{.window = 50};
+  const std::vector<Token> twenty(20, 7);
+  t.push(twenty);
+  CHECK(t.run_end(0) == INT64_MAX);
+  t.set_window(narrow);
+  CHECK(t.window_at(19) == AttentionWindow{});
+  t.push({});  // no token, no run
+  t.push(twenty);
+  t.push(twenty);
+  CHECK(t.run_end(0) == 20);
+  CHECK(t.run_end(20) == INT64_MAX);
+  t.set_window(wide);
+  t.push(twenty);
+  t.share_into(copy);
+  for (Timeline* x : {&t, &copy}) {
+    CHECK(x->window_at(20) == narrow);
+    CHECK(x->window_at(59) == narrow);
+    CHECK(x->window_at(60) == wide);
+    CHECK(x->run_end(20) == 60);
+    CHECK(x->window_in_force() == wide);
+    CHECK(x->same_view({}) == 20);
+    CHECK(x->same_view(narrow) == 12);
+    CHECK(x->same_view(wide) == 20);
+    CHECK(x->same_view({.window = 70}) == 20);
+  }
+  compute(w, copy);  // the whole of it: runs bound steps in the engine, not here
+  CHECK(copy.rows(0, 1).window == wide);
+  t.truncate(60);
+  CHECK(t.run_end(20) == INT64_MAX);
+  t.push(twenty);
+  CHECK(t.window_at(60) == wide);
+  t.retract(20);
+  CHECK(t.window_at(19) == AttentionWindow{});
+  t.set_window({});
+  t.push(twenty);
+  CHECK(t.run_end(0) == INT64_MAX);
+}
+
 TEST_CASE("random walks of append, fork, rewind and drop keep every timeline's slots right") {
   World w;
   std::mt19937 rng(11);
