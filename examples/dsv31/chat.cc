@@ -17,6 +17,7 @@ struct ChatArgs {
   ModelArgs model;
   SamplerArgs sampler;
   DraftArgs draft;
+  WindowArgs window;
   std::string system, messages, tools;
   bool think = false, no_think = false;
   long n = -1;
@@ -110,6 +111,8 @@ void talk(const dsv31::Model& model, const ChatArgs& a) {
   const bool terminal = isatty(STDIN_FILENO) != 0;
   dsv31::ConversationOptions options;
   options.compute = a.model.compute();
+  options.fast_window = a.window.of(false);
+  options.thinking_window = a.window.of(true);
   if (!a.tools.empty()) options.tools = read_text(a.tools);
   dsv31::Conversation conversation(model, options);
   if (!a.system.empty()) conversation.add({.role = "system", .content = a.system});
@@ -146,6 +149,7 @@ void add_chat(CLI::App& app, std::function<void()>& action) {
   a->model.add_compute_to(*sub);
   a->sampler.add_to(*sub);
   a->draft.add_to(*sub);
+  a->window.add_to(*sub);
   sub->add_option("--system", a->system, "System message");
   sub->add_option("--messages", a->messages, "JSON array of messages to answer once; -: stdin");
   sub->add_option("--tools", a->tools, "JSON array of tools, in a file");
@@ -163,6 +167,7 @@ void add_chat(CLI::App& app, std::function<void()>& action) {
       if (a->messages.empty()) return talk(model, *a);
       const dsv31::ChatTemplate& chat = model.chat_template();
       dsv31::Session session(model, a->model.compute());
+      session.set_attention_window(a->window.of(a->think));
       answer(session, chat.render_json(read_text(a->messages), chat_options(*a)), *a);
     };
   });

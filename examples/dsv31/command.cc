@@ -91,6 +91,19 @@ dsv31::SamplerOptions SamplerArgs::options() const {
   return o;
 }
 
+void WindowArgs::add_to(CLI::App& app) {
+  const CLI::Range tokens(0L, 2147483647L);
+  app.add_option("--window", window, "Tokens that a token attends to at most; 0: all")->check(tokens);
+  app.add_option("--think-window", think_window, "The same for turns in thinking mode; --window where it is not given")
+      ->check(tokens);
+  app.add_option("--sinks", sinks, "First tokens that a window leaves in sight")->check(tokens);
+}
+
+dsv31::AttentionWindow WindowArgs::of(bool thinking) const {
+  const long size = thinking && think_window >= 0 ? think_window : window;
+  return {.window = size, .sinks = size > 0 ? sinks : 0};
+}
+
 std::string read_text(const std::string& path) {
   if (path != "-") {
     auto file = dsv31::open_file(path);

@@ -46,6 +46,14 @@ struct SamplerArgs {
   dsv31::SamplerOptions options() const;
 };
 
+// What tokens attend to, by mode.
+struct WindowArgs {
+  long window = 0, think_window = -1, sinks = 4;
+
+  void add_to(CLI::App& app);
+  dsv31::AttentionWindow of(bool thinking) const;
+};
+
 struct DraftArgs {
   dsv31::Draft draft = dsv31::Draft::none;
   int most = 3;
