@@ -30,7 +30,8 @@ Outcome outcome(Action action) {
   }
 }
 
-Outcome render(std::string_view source, const ChatOptions& options = {}, const ChatLimits& limits = {}) {
+// The time limit is far off unless a case is about it: a busy machine must not change the outcome of the others.
+Outcome render(std::string_view source, const ChatOptions& options = {}, const ChatLimits& limits = {.milliseconds = 600'000}) {
   return outcome([&] { return ChatTemplate::parse(source, "<s>", "</s>", limits).render(kHello, options).text; });
 }
 
@@ -156,8 +157,7 @@ TEST_CASE("J03: huge results and endless loops end at a limit", "[hostile]") {
     INFO(huge);
     CHECK(render(std::string("{{ ") + huge + " }}").code == kLimit);
   }
-  CHECK(render("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}", {}, {.milliseconds = 60'000})
-            .code == kLimit);
+  CHECK(render("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}").code == kLimit);
   CHECK(render("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}", {},
                {.fuel = 1LL << 60, .milliseconds = 50})
             .code == kTimeout);
