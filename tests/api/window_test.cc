@@ -143,6 +143,57 @@ TEST_CASE("a token keeps its window through rewinds, forks and steps that other 
   }
 }
 
+TEST_CASE("what a window hides has no say: under one of a single token, others change nothing but through the sinks") {
+  const auto changed = [](std::vector<Token> ids, std::size_t at) {
+    ids[at] = (ids[at] + 1) % 320;
+    return ids;
+  };
+  const auto ids = made_tokens(100, 6, 320);
+  for (const Subject& s : subjects()) {
+    const Model model = Model::open(runtime_with(2), s.path);
+    const AttentionWindow alone{.window = 1}, sinks{.window = 1, .sinks = 5};
+    const auto behind = [&](std::span<const Token> list, const AttentionWindow& w) {  // logits of positions 60 and on
+      const auto all = windowed(model, list, w, s.compute);
+      return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(all.size() * 60 / 100), all.end());
+    };
+    INFO(s.path);
+    CHECK(same_bits(behind(changed(ids, 59), alone), behind(ids, alone)));
+    CHECK(same_bits(behind(changed(ids, 0), alone), behind(ids, alone)));
+    CHECK(same_bits(behind(changed(ids, 59), sinks), behind(ids, sinks)));
+    CHECK(same_bits(behind(changed(ids, 5), sinks), behind(ids, sinks)));
+    // All the layers of gemma3 but one have a window of their own, which hides the first tokens by then.
+    CHECK(!same_bits(behind(changed(ids, 4), sinks), behind(ids, sinks)));
+  }
+  const Model model = Model::open(runtime_with(2), random_model("deepseek_v3_mtp"), {.mtp = true});
+  const auto drafts = [&](std::span<const Token> list) {  // logits of the draft layer's entries from 60 on
+    Session session(model);
+    session.set_attention_window({.window = 1});
+    std::vector<float> out;
+    session.append(list, {.draft_sink = [&](std::int64_t first, std::span<const float> rows) {
+                     if (first >= 60) out.insert(out.end(), rows.begin(), rows.end());
+                   }});
+    return out;
+  };
+  CHECK(drafts(ids).size() >= 39 * 320);
+  CHECK(same_bits(drafts(changed(ids, 59)), drafts(ids)));
+
+  // The layer reads states later than the trunk made them, each under the window of its token.
+  const auto late = [&](bool at_once, std::size_t step) {
+    Session session(model);
+    std::vector<float> out;
+    const AppendOptions sink{
+        .draft_sink = [&](std::int64_t, std::span<const float> rows) { out.insert(out.end(), rows.begin(), rows.end()); }};
+    session.set_attention_window({.window = 3});
+    session.append(std::span(ids).first(20), at_once ? sink : AppendOptions{});
+    session.set_attention_window({});
+    for (std::size_t i = 20; i < 50; i += step) session.append(std::span(ids).subspan(i, step), sink);
+    return out;
+  };
+  CHECK(late(true, 1).size() == 49 * 320);
+  CHECK(same_bits(late(true, 30), late(true, 1)));
+  CHECK(same_bits(late(false, 30), late(true, 1)));
+}
+
 TEST_CASE("drafts give the tokens of none under a window that changed after the prompt") {
   const Model model = Model::open(runtime_with(2), random_model("deepseek_v3_mtp"), {.mtp = true});
   std::vector<Token> want;
