@@ -18,10 +18,11 @@ Activations place_activations(Area& area, Form form, std::int64_t rows, std::int
     return a;
   }
   a.q_stride = round_up(cols, 128);
-  a.scale_stride = round_up((cols + group(form) - 1) / group(form), 16);
+  a.scale_stride = round_up((cols + kGroup - 1) / kGroup, 16);
   a.sum_stride = round_up(a.q_stride / 16, 32);
   a.q = area.take<std::int8_t>(rows * a.q_stride);
   a.scale = area.take<float>(rows * a.scale_stride);
+  a.side = area.take<float>(rows * a.scale_stride);
   a.sums = area.take<std::int16_t>(rows * a.sum_stride);
   return a;
 }
@@ -32,6 +33,7 @@ Activations rows_from(Activations a, std::int64_t row) {
   } else {
     a.q += row * a.q_stride;
     a.scale += row * a.scale_stride;
+    a.side += row * a.scale_stride;
     a.sums += row * a.sum_stride;
   }
   return a;
@@ -45,8 +47,9 @@ void fill_columns(const RowKernels& kernels, const Activations& to, std::int64_t
     return;
   }
   const std::int64_t padded = k_begin + n == to.cols ? to.q_stride - k_begin : n;
-  kernels.quantize(x, n, padded, group(to.form), const_cast<std::int8_t*>(to.q) + row * to.q_stride + k_begin,
-                   const_cast<float*>(to.scale) + row * to.scale_stride + k_begin / group(to.form),
+  const std::int64_t first = row * to.scale_stride + k_begin / kGroup;
+  kernels.quantize(x, n, padded, const_cast<std::int8_t*>(to.q) + row * to.q_stride + k_begin,
+                   const_cast<float*>(to.scale) + first, const_cast<float*>(to.side) + first,
                    const_cast<std::int16_t*>(to.sums) + row * to.sum_stride + k_begin / 16);
 }
 
@@ -55,7 +58,7 @@ void fill_planes(const RowKernels& kernels, const Activations& to, std::int64_t 
   if (planes(to.form) == 1) return fill_columns(kernels, to, row, k_begin, x, n);
   fill_columns(kernels, to, 2 * row, k_begin, x, n);
   const Activations first = rows_from(to, 2 * row);
-  kernels.remainder(x, first.q + k_begin, first.scale + k_begin / group(to.form), n, group(to.form), rest);
+  kernels.remainder(x, first.q + k_begin, first.scale + k_begin / kGroup, n, rest);
   fill_columns(kernels, to, 2 * row + 1, k_begin, rest, n);
 }
 
@@ -71,7 +74,7 @@ Prologue::Place Prologue::place(Area& shared_area, Area& own, std::int64_t n) co
   Place p;
   if (trivial()) return p;
   Area& area = shared(n) ? shared_area : own;
-  for (Form form : {Form::f32, Form::q8_32, Form::q8_128})
+  for (Form form : {Form::f32, Form::q8})
     if (wanted_[static_cast<int>(form)] && (form != Form::f32 || keeps_float()))
       p.in.of(form) = place_activations(area, form, options_.planes ? n * planes(form) : n, cols_);
   if (normed() && !wanted_[0]) p.row = own.take<float>(row_stride(cols_));
@@ -89,11 +92,10 @@ void Prologue::build(const RunContext& c, const Place& place, std::int64_t i, Ro
   } else if (keeps_float()) {
     fill_columns(*kernels_, kept, i, 0, x, cols_);
   }
-  for (Form form : {Form::q8_32, Form::q8_128})
-    if (wanted_[static_cast<int>(form)] && options_.planes)
-      fill_planes(*kernels_, place.in.of(form), i, 0, x, cols_, place.rest);
-    else if (wanted_[static_cast<int>(form)])
-      fill_columns(*kernels_, place.in.of(form), i, 0, x, cols_);
+  if (wanted_[1] && options_.planes)
+    fill_planes(*kernels_, place.in.of(Form::q8), i, 0, x, cols_, place.rest);
+  else if (wanted_[1])
+    fill_columns(*kernels_, place.in.of(Form::q8), i, 0, x, cols_);
 }
 
 void Prologue::run(const RunContext& c, const Place& place, std::int64_t n, RowSource from) const {

@@ -16,15 +16,14 @@ constexpr std::int64_t few_rows(std::int64_t cols) { return cols < 8192 ? 8192 /
 Activations place_activations(Area& area, Form form, std::int64_t rows, std::int64_t cols);
 // The same from `row` on.
 Activations rows_from(Activations a, std::int64_t row);
-// Columns [k_begin, k_begin + n) of a row from x (n); k_begin is a multiple of the form's group, and the range ends at one or at
+// Columns [k_begin, k_begin + n) of a row from x (n); k_begin is a multiple of kGroup, and the range ends at one or at
 // the last column. f32: copies.
 void fill_columns(const RowKernels& kernels, const Activations& to, std::int64_t row, std::int64_t k_begin, const float* x,
                   std::int64_t n);
 
 // Int8 rows in two planes: row 2i is the row as usual, row 2i + 1 what its rounding left, in the same form. The products of both
-// added are as exact as 15-bit activations, from the same kernels. It is for the two places where rounding costs most, as
-// measured by the divergence of the output from exact arithmetic: the head, whose errors go straight into the logits, and `down`
-// of formats with a scale for 128 activations, whose input has the longest tails. Float rows need one plane.
+// added are as exact as 15-bit activations, from the same kernels. It is for the head, whose errors go straight into the logits.
+// Float rows need one plane.
 constexpr std::int64_t planes(Form form) { return form == Form::f32 ? 1 : 2; }
 // fill_columns for planes(form) rows from planes(form) * row on. rest (n) is scratch and may be x.
 void fill_planes(const RowKernels& kernels, const Activations& to, std::int64_t row, std::int64_t k_begin, const float* x,
@@ -32,7 +31,7 @@ void fill_planes(const RowKernels& kernels, const Activations& to, std::int64_t 
 
 // Rows in several forms; those not wanted have no data.
 struct Inputs {
-  Activations forms[3];
+  Activations forms[2];
   const Activations& of(Form form) const { return forms[static_cast<int>(form)]; }
   Activations& of(Form form) { return forms[static_cast<int>(form)]; }
 };
@@ -75,7 +74,7 @@ class Prologue {
   // Whether float rows differ from the value's own.
   bool keeps_float() const { return wanted_[0] && (normed() || options_.gathered || options_.overwritten); }
   // The value itself is the only form.
-  bool trivial() const { return !keeps_float() && !wanted_[1] && !wanted_[2]; }
+  bool trivial() const { return !keeps_float() && !wanted_[1]; }
   void build(const RunContext& c, const Place& place, std::int64_t i, RowSource from) const;
 
   const RowKernels* kernels_;
@@ -84,7 +83,7 @@ class Prologue {
   const float* weight_;  // (cols) or null
   float eps_;
   Options options_;
-  bool wanted_[3] = {};
+  bool wanted_[2] = {};
 };
 
 }  // namespace dsv31::inline v1::cpu

@@ -4,8 +4,7 @@
 
 namespace dsv31::inline v1::cpu {
 namespace {
-constexpr std::int64_t kWidest = 8;  // strips: 128 rows hold a group of either int8 form
-constexpr std::int64_t kLd = kWidest * kStrip;
+constexpr std::int64_t kLd = kPanelStrips * kStrip;
 }  // namespace
 
 GatedUnit::GatedUnit(const OpContext& context, const Weights& w)
@@ -23,7 +22,7 @@ std::size_t GatedUnit::scratch_bytes() const {
 
 Cut GatedUnit::cut(std::int64_t rows, std::int64_t units, int workers) const {
   const Form form = down_.kernel->form;
-  const std::int64_t least = form == Form::f32 ? 1 : group(form) / kStrip;
+  const std::int64_t least = form == Form::f32 ? 1 : kGroup / kStrip;
   return {gate_.strips(), std::max(least, item_strips(gate_.strips() * units, workers)), rows, chunk_rows(gate_.w.desc.cols)};
 }
 
@@ -36,20 +35,16 @@ GatedUnit::Tiles GatedUnit::place_tiles(Area& own, std::int64_t rows) const {
 void GatedUnit::run(const Panel& p, const Tiles& tiles, std::byte* kernel_scratch) const {
   for (const Matrix* matrix : {&gate_, &up_}) {
     const Activations x = rows_from(p.in->of(matrix->kernel->form), p.rows == nullptr ? p.in_row : 0);
-    MatmulArgs args = {.w = &matrix->w,
-                       .index = p.index,
-                       .strip_begin = p.strip_begin,
-                       .strip_end = p.strip_end,
-                       .x = &x,
-                       .rows = p.rows,
-                       .m = p.m,
-                       .out = matrix == &gate_ ? tiles.gate : tiles.up,
-                       .ld = kLd,
-                       .scratch = kernel_scratch};
-    for (; args.strip_begin < p.strip_end; args.strip_begin += kPanelStrips, args.out += kPanelStrips * kStrip) {
-      args.strip_end = std::min(args.strip_begin + kPanelStrips, p.strip_end);
-      matrix->kernel->run(args);
-    }
+    matrix->kernel->run({.w = &matrix->w,
+                         .index = p.index,
+                         .strip_begin = p.strip_begin,
+                         .strip_end = p.strip_end,
+                         .x = &x,
+                         .rows = p.rows,
+                         .m = p.m,
+                         .out = matrix == &gate_ ? tiles.gate : tiles.up,
+                         .ld = kLd,
+                         .scratch = kernel_scratch});
   }
   const std::int64_t column = p.strip_begin * kStrip, n = width_of(width(), p.strip_begin, p.strip_end);
   const float* gate_bias = gate_bias_ == nullptr ? nullptr : gate_bias_ + column;
@@ -57,10 +52,7 @@ void GatedUnit::run(const Panel& p, const Tiles& tiles, std::byte* kernel_scratc
   for (std::int64_t j = 0; j < p.m; ++j) {
     float* h = tiles.gate + j * kLd;
     kernels_->gated(activation_, h, gate_bias, tiles.up + j * kLd, up_bias, n, h);
-    if (planes() == 1)
-      fill_columns(*kernels_, *p.hidden, p.hidden_row + j, column, h, n);
-    else
-      fill_planes(*kernels_, *p.hidden, p.hidden_row + j, column, h, n, h);
+    fill_columns(*kernels_, *p.hidden, p.hidden_row + j, column, h, n);
   }
 }
 

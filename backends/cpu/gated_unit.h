@@ -25,17 +25,13 @@ class GatedUnit {
   // How the products of `rows` rows are cut; `units` is how many gated units of this width the op runs side by side.
   Cut cut(std::int64_t rows, std::int64_t units, int workers) const;
 
-  // Rows that `down` takes for each row of h, see planes() in activations.h. A scale for 128 values leaves those of them that are
-  // small hardly any bits; one for 32 does without the second plane.
-  std::int64_t planes() const { return down_.kernel->form == Form::q8_128 ? cpu::planes(Form::q8_128) : 1; }
-
   // Memory for the gate and the up panel of at most `rows` rows at a time, and for h (rows, width).
   struct Tiles {
     float *gate = nullptr, *up = nullptr;
   };
   Tiles place_tiles(Area& own, std::int64_t rows) const;
   Activations place_hidden(Area& area, std::int64_t rows) const {
-    return place_activations(area, down_.kernel->form, rows * planes(), width());
+    return place_activations(area, down_.kernel->form, rows, width());
   }
 
   struct Panel {
@@ -45,7 +41,7 @@ class GatedUnit {
     std::int64_t in_row = 0;             // without `rows`: x rows in_row .. in_row + m - 1
     const std::int32_t* rows = nullptr;  // (m): rows of x
     std::int64_t m = 0;
-    const Activations* hidden = nullptr;  // h of rows hidden_row .. hidden_row + m - 1 is filled, planes() rows each
+    const Activations* hidden = nullptr;  // h of rows hidden_row .. hidden_row + m - 1 is filled
     std::int64_t hidden_row = 0;
   };
   void run(const Panel& p, const Tiles& tiles, std::byte* kernel_scratch) const;

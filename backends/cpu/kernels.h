@@ -13,13 +13,14 @@ namespace dsv31::inline v1::cpu {
 struct RowKernels {
   // y = weight * (x * (1 / sqrt(mean(x^2) + eps))); x, weight, y (n). y may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n, float* y);
-  // For each group of `group` (a multiple of 32; the last may be shorter): scale = absmax / 127, q = round(x * (127 / absmax)).
+  // For each kGroup (the last may be shorter): scale = absmax / 127, q = round(x * (127 / absmax)).
   // A group under 2^-120 is zero; one with an infinity or a NaN has q = 0 and that as its scale, so that its products are NaN.
-  // x (n), q (padded), scale (ceil(n / group)), sums (padded / 16): sums of 16 consecutive q. q and sums are zero from n on.
-  void (*quantize)(const float* x, std::int64_t n, std::int64_t padded, std::int64_t group, std::int8_t* q, float* scale,
+  // x (n), q (padded), scale and side (ceil(n / kGroup)): side = scale * float(sum of q), sums (padded / 16): sums of 16
+  // consecutive q. q and sums are zero from n on.
+  void (*quantize)(const float* x, std::int64_t n, std::int64_t padded, std::int8_t* q, float* scale, float* side,
                    std::int16_t* sums);
-  // y = x - q * scale: what quantize left behind. x, q, y (n), scale (ceil(n / group)); y may be x.
-  void (*remainder)(const float* x, const std::int8_t* q, const float* scale, std::int64_t n, std::int64_t group, float* y);
+  // y = x - q * scale: what quantize left behind. x, q, y (n), scale (ceil(n / kGroup)); y may be x.
+  void (*remainder)(const float* x, const std::int8_t* q, const float* scale, std::int64_t n, float* y);
   // y = activation(gate + gate_bias) * (up + up_bias); all (n), biases may be null, y may be gate or up.
   void (*gated)(Activation activation, const float* gate, const float* gate_bias, const float* up, const float* up_bias,
                 std::int64_t n, float* y);

@@ -22,12 +22,12 @@ void rms_norm(const float* x, const float* weight, float eps, std::int64_t n, fl
   if (i < n) store_n(y + i, n - i, mul(load_n(weight + i, n - i, 0), mul(load_n(x + i, n - i, 0), scale)));
 }
 
-void quantize(const float* x, std::int64_t n, std::int64_t padded, std::int64_t group, std::int8_t* q, float* scale,
+void quantize(const float* x, std::int64_t n, std::int64_t padded, std::int8_t* q, float* scale, float* side,
               std::int16_t* sums) {
   constexpr std::int32_t kTiny = 0x03800000, kInfinity = 0x7f800000;  // 2^-120
   std::int64_t i = 0;
-  for (; i < n; ++scale) {
-    const std::int64_t end = i + group < n ? i + group : n;
+  for (; i < n; ++scale, ++side) {
+    const std::int64_t end = i + kGroup < n ? i + kGroup : n;
     // As integers the magnitudes of floats keep their order, and a NaN is above all.
     I16 largest = set1i(0);
     std::int64_t j = i;
@@ -38,12 +38,16 @@ void quantize(const float* x, std::int64_t n, std::int64_t padded, std::int64_t 
     const bool usable = bits >= kTiny && bits < kInfinity;
     *scale = bits < kTiny ? 0.0f : usable ? absmax / 127.0f : absmax;
     const V16 inverse = set1(usable ? 127.0f / absmax : 0.0f);
+    std::int32_t total = 0;
     for (; i < end; i += 16) {
       const V16 v = i + 16 <= end ? load(x + i) : load_n(x + i, end - i, 0);
       const I16 rounded = usable ? to_int(mul(v, inverse)) : set1i(0);
       store_i8(q + i, rounded);
-      sums[i / 16] = static_cast<std::int16_t>(sum(rounded));
+      const std::int32_t of_16 = sum(rounded);
+      sums[i / 16] = static_cast<std::int16_t>(of_16);
+      total += of_16;
     }
+    *side = *scale * static_cast<float>(total);
     i = end;
   }
   for (i = (n + 15) / 16 * 16; i < padded; i += 16) {
@@ -52,9 +56,9 @@ void quantize(const float* x, std::int64_t n, std::int64_t padded, std::int64_t 
   }
 }
 
-void remainder(const float* x, const std::int8_t* q, const float* scale, std::int64_t n, std::int64_t group, float* y) {
-  for (std::int64_t begin = 0; begin < n; begin += group, ++scale) {
-    const std::int64_t end = begin + group < n ? begin + group : n;
+void remainder(const float* x, const std::int8_t* q, const float* scale, std::int64_t n, float* y) {
+  for (std::int64_t begin = 0; begin < n; begin += kGroup, ++scale) {
+    const std::int64_t end = begin + kGroup < n ? begin + kGroup : n;
     const float s = *scale;
     for (std::int64_t i = begin; i < end; ++i) y[i] = __builtin_fmaf(-static_cast<float>(q[i]), s, x[i]);
   }

@@ -3,8 +3,10 @@
 // Weights are packed N16K4: strips of 16 output rows over the whole K, inside them 64-byte units of 16 rows x 4 consecutive k, so
 // that one unit is one zmm, two ymm, or one row of an AMX tile. The stored form is the same for every instruction set. Canonical
 // arithmetic: one float32 accumulator per output element, K ascending, never split. Float weights: acc = fma(w, x, acc). Int8
-// activations: per activation group one exact int32 dot, then acc = fma(float(dot), x_scale * w_scale, acc); formats with a
-// minimum add acc = fma(float(-min_dot), x_scale * w_min_scale, acc) right after it. So every kernel gives the same bits.
+// activations: per group of 32 and per scale of the weights (a run of 32; of 16 in Q6_K) one exact int32 dot, then
+// acc = fma(float(dot), x_scale * w_scale, acc), where w_scale is d times the sub-scale without rounding; formats with a minimum
+// add acc = fma(x_side, w_min, acc) after a group. In Q2_K and Q3_K the sub-scales enter the integer dot, w_scale is d, and the
+// minimum is added as acc = fma(float(-min_dot), x_scale * dmin, acc). So every kernel gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +25,9 @@ using simd::Isa;
 // What a kernel wants as activations.
 enum class Form : std::uint8_t {
   f32,
-  q8_32,   // int8, range +-127, one float32 scale (absmax / 127) for each group of 32
-  q8_128,  // the same for groups of 128; the last group may be shorter
+  q8,  // int8, range +-127, one float32 scale (absmax / 127) for each kGroup; the last group may be shorter
 };
-constexpr std::int64_t group(Form f) { return f == Form::q8_32 ? 32 : 128; }
+inline constexpr std::int64_t kGroup = 32;
 
 // Activation rows in one form. Row pointers are 64-byte aligned; q rows are padded with zeros to a multiple of 128.
 struct Activations {
@@ -36,6 +37,7 @@ struct Activations {
   std::int64_t f32_stride = 0;
   const std::int8_t* q = nullptr;      // (rows, q_stride)
   const float* scale = nullptr;        // (rows, scale_stride): one a group
+  const float* side = nullptr;         // (rows, scale_stride): scale * float(sum of q), one a group
   const std::int16_t* sums = nullptr;  // (rows, sum_stride): sum of q over each 16 consecutive k
   std::int64_t q_stride = 0, scale_stride = 0, sum_stride = 0;
 };
@@ -53,7 +55,7 @@ struct MatmulArgs {
 };
 
 struct MatmulKernel {
-  const char* name = nullptr;  // "Q4_0*q8_32"
+  const char* name = nullptr;  // "Q4_0*q8"
   Form form = Form::f32;
   void (*run)(const MatmulArgs& args) = nullptr;
   std::size_t (*scratch_bytes)(const MatrixDesc& w) = nullptr;

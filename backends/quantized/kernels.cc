@@ -35,22 +35,20 @@ struct Row {
 };
 template <DType kType>
 constexpr Row row(const char* name) {
-  constexpr cpu::Form kForm = layout_of(kType)->form;
 #if defined(__x86_64__)
   return {kType,
-          {{name, kForm, generic::matmul, panel_scratch},
-           {name, kForm, avx2::matmul<kType>, panel_scratch},
-           {name, kForm, avx512::matmul<kType>, panel_scratch}}};
+          {{name, cpu::Form::q8, generic::matmul, panel_scratch},
+           {name, cpu::Form::q8, avx2::matmul<kType>, panel_scratch},
+           {name, cpu::Form::q8, avx512::matmul<kType>, panel_scratch}}};
 #else
-  return {kType, {{name, kForm, generic::matmul, panel_scratch}, {}, {}}};
+  return {kType, {{name, cpu::Form::q8, generic::matmul, panel_scratch}, {}, {}}};
 #endif
 }
 constexpr Row kRows[] = {
-    row<DType::q4_0>("Q4_0*q8_32"),      row<DType::q4_1>("Q4_1*q8_32"),  row<DType::q5_0>("Q5_0*q8_32"),
-    row<DType::q5_1>("Q5_1*q8_32"),      row<DType::q8_0>("Q8_0*q8_32"),  row<DType::iq4_nl>("IQ4_NL*q8_32"),
-    row<DType::mxfp4>("MXFP4*q8_32"),    row<DType::q2_k>("Q2_K*q8_128"), row<DType::q3_k>("Q3_K*q8_128"),
-    row<DType::q4_k>("Q4_K*q8_128"),     row<DType::q5_k>("Q5_K*q8_128"), row<DType::q6_k>("Q6_K*q8_128"),
-    row<DType::iq4_xs>("IQ4_XS*q8_128"),
+    row<DType::q4_0>("Q4_0*q8"),     row<DType::q4_1>("Q4_1*q8"),     row<DType::q5_0>("Q5_0*q8"),   row<DType::q5_1>("Q5_1*q8"),
+    row<DType::q8_0>("Q8_0*q8"),     row<DType::iq4_nl>("IQ4_NL*q8"), row<DType::mxfp4>("MXFP4*q8"), row<DType::q2_k>("Q2_K*q8"),
+    row<DType::q3_k>("Q3_K*q8"),     row<DType::q4_k>("Q4_K*q8"),     row<DType::q5_k>("Q5_K*q8"),   row<DType::q6_k>("Q6_K*q8"),
+    row<DType::iq4_xs>("IQ4_XS*q8"),
 };
 
 constexpr cpu::MatmulKernel kExact[simd::kIsaCount] = {

@@ -34,7 +34,7 @@ DSV31_LANES void unroll(F f) {
 
 struct Column {  // one row of activations
   const std::int8_t* q;
-  const float* scale;
+  const float *scale, *side;
   const std::int16_t* sums;
 };
 
@@ -45,9 +45,9 @@ struct Dots {
 
 #define DSV31_UNROLL _Pragma("GCC unroll 16")
 
-// Run t (32 k) of a block, a view with the same names as PanelRun.
+// Group t (32 k) of a block, a view with the same names as PanelGroup.
 template <class G, int t>
-struct BlockRun {
+struct BlockGroup {
   const G& g;
   template <int u>
   DSV31_LANES Bytes unit() const {
@@ -55,83 +55,89 @@ struct BlockRun {
   }
   template <int s>
   DSV31_LANES I16 mult() const {
-    return g.template mult<t * (32 / G::kSub) + s>();
+    return g.template mult<t, s>();
   }
+  template <int s>
+  DSV31_LANES V16 scale() const {
+    return g.template scale<t, s>();
+  }
+  template <int s>
+  DSV31_LANES I16 start() const {
+    return zeroi();
+  }
+  DSV31_LANES V16 minimum() const { return g.template minimum<t>(); }
+  DSV31_LANES V16 min_scale() const { return g.min_scale(); }
+  DSV31_LANES I16 pair() const { return g.template pair<t>(); }
 };
 
-// dot += sum over 32 k of sub_scale * code * q, exact. q at offset k of every column.
-template <class G, class Run, int kStrips, int kColumns>
-DSV31_LANES void run_dots(const Run (&w)[kStrips], const Column (&x)[kColumns], std::int64_t k, Dots<kStrips, kColumns>& d) {
-  constexpr int kChunk = kInt16Sums ? G::kChunk : G::kSub == 16 ? 4 : 8, kUnitsOfSub = G::kSub == 16 ? 4 : 8;
+template <class View, int s, int kStrips, int kColumns>
+DSV31_LANES void start_dots(const View (&w)[kStrips], Dots<kStrips, kColumns>& d) {
+  DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
+    DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = w[r].template start<s>();
+  }
+}
+
+// dot += sum over run s of the group of sub_scale * code * q, exact. k: where the group begins.
+template <class G, class View, int s, int kStrips, int kColumns>
+DSV31_LANES void run_dots(const View (&w)[kStrips], const Column (&x)[kColumns], std::int64_t k, Dots<kStrips, kColumns>& d) {
+  constexpr int kUnits = G::kRun / 4, kUnitsOfSub = G::kSub == 0 ? kUnits : 4;
+  constexpr int kChunk = kInt16Sums ? (G::kChunk < kUnitsOfSub ? G::kChunk : kUnitsOfSub) : kUnitsOfSub;
   if constexpr (G::kSub == 0 && G::kOffset != 0) {
-    const I16 offset = set1i(static_cast<std::int32_t>(static_cast<std::uint32_t>(-G::kOffset) << 16 | (-G::kOffset & 0xFFFF)));
+    constexpr std::uint32_t kLow = -G::kOffset & 0xFFFF, kHigh = static_cast<std::uint32_t>(-G::kOffset) << 16;
+    const I16 offset = set1i(static_cast<std::int32_t>(G::kRun == 32 ? kHigh | kLow : s == 0 ? kLow : kHigh));
     DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
       DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] =
           add_pair(d.dot[r][c], offset, x[c].sums + static_cast<std::uint64_t>(k) / 16);
     }
   }
-  unroll<8 / kChunk>(DSV31_STEP(chunk) {
-    Sum s[kStrips][kColumns];
+  unroll<kUnits / kChunk>(DSV31_STEP(chunk) {
+    Sum sum[kStrips][kColumns];
     DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) s[r][c] = sum_from(G::kSub == 0 ? d.dot[r][c] : zeroi());
+      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) sum[r][c] = sum_from(G::kSub == 0 ? d.dot[r][c] : zeroi());
     }
     unroll<kChunk>(DSV31_STEP(i) {
-      constexpr int kUnit = decltype(chunk)::value * kChunk + decltype(i)::value;
+      constexpr int kUnit = s * kUnits + decltype(chunk)::value * kChunk + decltype(i)::value;
       decltype(w[0].template unit<kUnit>()) unit[kStrips];
       DSV31_UNROLL for (int r = 0; r < kStrips; ++r) unit[r] = w[r].template unit<kUnit>();
       DSV31_UNROLL for (int c = 0; c < kColumns; ++c) {
         const Bytes q = quad(x[c].q + k + 4 * kUnit);
-        DSV31_UNROLL for (int r = 0; r < kStrips; ++r) s[r][c] = step<G::kSigned>(s[r][c], unit[r], q);
+        DSV31_UNROLL for (int r = 0; r < kStrips; ++r) sum[r][c] = step<G::kSigned>(sum[r][c], unit[r], q);
       }
     });
     DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
       if constexpr (G::kSub == 0) {
-        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = sum_into(d.dot[r][c], s[r][c]);
+        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = sum_into(d.dot[r][c], sum[r][c]);
       } else {
         const I16 mult = w[r].template mult<decltype(chunk)::value * kChunk / kUnitsOfSub>();
-        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = add_scaled(d.dot[r][c], s[r][c], mult);
+        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = add_scaled(d.dot[r][c], sum[r][c], mult);
       }
     }
   });
 }
 
-template <int kStrips, int kColumns>
-DSV31_LANES void clear(Dots<kStrips, kColumns>& d) {
-  DSV31_UNROLL for (int r = 0; r < kStrips; ++r) { DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = zeroi(); }
-}
-
 constexpr int log2_of(int v) { return v <= 1 ? 0 : 1 + log2_of(v / 2); }
 
-// What the columns of one strip share at the end of a group.
-template <class G>
-struct Ending {
-  V16 scale, min_scale;
-  I16 pairs[G::kGroup / 32];  // sub-scales or minima, to be multiplied by the sums of the activations
-  DSV31_LANES explicit Ending(const G& g) : scale(g.scale()) {
-    if constexpr (G::kMin != Min::none) min_scale = g.min_scale();
-    if constexpr (G::kPairs) unroll<G::kGroup / 32>(DSV31_STEP(t) { pairs[t.value] = g.template pair<decltype(t)::value>(); });
-  }
-  // fma(float(dot), x_scale * scale, acc), and fma(float(-min_dot), x_scale * min_scale, acc) where the format has a minimum.
-  DSV31_LANES V16 finish(V16 acc, I16 dot, const Column& x, std::int64_t k) const {
-    const std::int16_t* sums = x.sums + static_cast<std::uint64_t>(k) / 16;
-    const V16 x_scale = set1(x.scale[static_cast<std::uint64_t>(k) / G::kGroup]);
-    I16 side = zeroi();
-    if constexpr (G::kPairs) {
-      DSV31_UNROLL for (int t = 0; t < G::kGroup / 32; ++t) side = add_pair(side, pairs[t], sums + 2 * t);
-    }
-    if constexpr (G::kSub != 0 && G::kOffset != 0) dot = sub(dot, shl<log2_of(G::kOffset)>(side));
-    acc = fma(to_float(dot), mul(x_scale, scale), acc);
-    if constexpr (G::kMin == Min::sub_scaled) acc = fnma(to_float(side), mul(x_scale, min_scale), acc);
-    if constexpr (G::kMin == Min::added)
-      acc = fma(to_float(add_pair(zeroi(), set1i(0x10001), sums)), mul(x_scale, min_scale), acc);
-    return acc;
-  }
-};
+// acc = fma(float(dot), x_scale * scale, acc) for run s of the group; after the last one fma(x_side, minimum, acc), or
+// fma(float(-min_dot), x_scale * min_scale, acc), where the format has a minimum. k: where the group begins.
+template <class G, int s, class View>
+DSV31_LANES V16 finish(V16 acc, I16 dot, const View& w, const Column& x, std::int64_t k) {
+  const std::int16_t* sums = x.sums + static_cast<std::uint64_t>(k) / 16;
+  const std::uint64_t group = static_cast<std::uint64_t>(k) / cpu::kGroup;
+  const V16 x_scale = set1(x.scale[group]);
+  I16 side = zeroi();
+  if constexpr (G::kPairs) side = add_pair(side, w.pair(), sums);
+  if constexpr (G::kSub != 0 && G::kOffset != 0) dot = sub(dot, shl<log2_of(G::kOffset)>(side));
+  acc = fma(to_float(dot), mul(x_scale, w.template scale<s>()), acc);
+  if constexpr (G::kMin == Min::sub_scaled) acc = fnma(to_float(side), mul(x_scale, w.min_scale()), acc);
+  if constexpr (G::kMin == Min::added && s == 32 / G::kRun - 1) acc = fma(set1(x.side[group]), w.minimum(), acc);
+  return acc;
+}
 
 // out[c] (16) = sum over k of w (cols, 16) * x[c] (cols), one strip, codes taken apart in registers.
 template <DType kType, int kColumns>
 void packed_product(const std::byte* strip, std::int64_t blocks, const Column (&x)[kColumns], float* out, std::int64_t ld) {
   constexpr int kHalves = kLayout<kType>.block == 32 ? 1 : 2, kLines = kLayout<kType>.record / 64 / kHalves;
+  constexpr int kGroups = kLayout<kType>.block / 32 / kHalves;
   constexpr int kAhead = 1536;  // bytes
   const std::byte *record = strip, *tail = strip + blocks * kLayout<kType>.record;
   V16 acc[kColumns];
@@ -141,16 +147,18 @@ void packed_product(const std::byte* strip, std::int64_t blocks, const Column (&
       using G = Block<kType, decltype(h)::value>;
       for (int i = 0; i < kLines; ++i) prefetch(record + kAhead + 64 * (decltype(h)::value * kLines + i));
       const G g{record, tail};
-      const std::int64_t k = b * kLayout<kType>.block + 128 * decltype(h)::value;
-      Dots<1, kColumns> d;
-      clear(d);
-      unroll<G::kGroup / 32>(DSV31_STEP(t) {
-        constexpr int kRun = decltype(t)::value;
-        const BlockRun<G, kRun> run[1] = {{g}};
-        run_dots<G>(run, x, k + 32 * kRun, d);
+      unroll<kGroups>(DSV31_STEP(t) {
+        using View = BlockGroup<G, decltype(t)::value>;
+        const std::int64_t k = b * kLayout<kType>.block + 128 * decltype(h)::value + 32 * decltype(t)::value;
+        const View view[1] = {{g}};
+        unroll<32 / G::kRun>(DSV31_STEP(s) {
+          constexpr int kS = decltype(s)::value;
+          Dots<1, kColumns> d;
+          start_dots<View, kS>(view, d);
+          run_dots<G, View, kS>(view, x, k, d);
+          DSV31_UNROLL for (int c = 0; c < kColumns; ++c) acc[c] = finish<G, kS>(acc[c], d.dot[0][c], view[0], x[c], k);
+        });
       });
-      const Ending<G> ending(g);
-      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) acc[c] = ending.finish(acc[c], d.dot[0][c], x[c], k);
     });
   }
   DSV31_UNROLL for (int c = 0; c < kColumns; ++c) store(out + c * ld, acc[c]);
@@ -166,52 +174,43 @@ inline constexpr int kFlatOffset =
 
 template <class S>
 using PanelTraits =
-    Traits<S::kGroup, kFlat<S> ? 0 : S::kSub, S::kMin, kFlat<S> ? kFlatOffset<S> : S::kOffset, S::kSigned, S::kChunk>;
+    Traits<S::kRun, kFlat<S> ? 0 : S::kSub, S::kMin, kFlat<S> ? kFlatOffset<S> : S::kOffset, S::kSigned, S::kChunk>;
 
-// One group of one strip, expanded: units, multipliers, pairs, scale, min_scale, start of the dot.
+// One group (32 k) of one strip, expanded: units, multipliers, pairs, scales, minimum, starts of the dots.
 template <class S>
 struct Panel : PanelTraits<S> {
   using T = PanelTraits<S>;
   using Unit = Stored<S::kSigned>;
-  static constexpr int kUnits = S::kGroup / 4, kMults = T::kSub == 0 ? 0 : S::kGroup / S::kSub, kRuns = S::kGroup / 32;
+  static constexpr int kUnits = 8, kMults = T::kSub == 0 ? 0 : 32 / S::kSub, kRuns = 32 / S::kRun;
   static constexpr int kMultsAt = kUnits * Unit::kBytes, kPairsAt = kMultsAt + 64 * kMults;
-  static constexpr int kScaleAt = kPairsAt + 64 * (T::kPairs ? kRuns : 0),
-                       kStartAt = kScaleAt + 64 * (S::kMin == Min::none ? 1 : 2);
-  static constexpr int kBytes = kStartAt + (S::kSigned ? 64 : 0);
-  const std::byte* at;
+  static constexpr int kScaleAt = kPairsAt + 64 * (T::kPairs ? 1 : 0), kMinAt = kScaleAt + 64 * kRuns;
+  static constexpr int kStartAt = kMinAt + 64 * (S::kMin == Min::none ? 0 : 1);
+  static constexpr int kBytes = kStartAt + 64 * (S::kSigned ? kRuns : 0);
 
   template <int t>
-  DSV31_LANES I16 pair() const {
-    return dwords(at + kPairsAt + 64 * t);
-  }
-  DSV31_LANES V16 scale() const { return load(reinterpret_cast<const float*>(at + kScaleAt)); }
-  DSV31_LANES V16 min_scale() const { return load(reinterpret_cast<const float*>(at + kScaleAt + 64)); }
-  DSV31_LANES I16 start() const {
-    if constexpr (S::kSigned) return dwords(at + kStartAt);
-    return zeroi();
-  }
-
   DSV31_LANES static void expand(const S& g, std::byte* to) {
-    I16 start = zeroi();
+    I16 start[kRuns];
+    DSV31_UNROLL for (int s = 0; s < kRuns; ++s) start[s] = zeroi();
     unroll<kUnits>(DSV31_STEP(i) {
       constexpr int kUnit = decltype(i)::value;
-      Bytes w = g.template unit<kUnit / 8, kUnit % 8>();
-      if constexpr (kFlat<S>) w = times(w, S::kOffset, g.template mult<kUnit / 4>(), kFlatOffset<S>);
+      Bytes w = g.template unit<t, kUnit>();
+      if constexpr (kFlat<S>) w = times(w, S::kOffset, g.template mult<t, kUnit / 4>(), kFlatOffset<S>);
       Unit::store(to + Unit::kBytes * kUnit, w);
-      if constexpr (S::kSigned && S::kSub == 0) start = sum_into(start, Unit::start(w));
-      if constexpr (S::kSigned && S::kSub == 32) start = add_scaled(start, Unit::start(w), g.template mult<kUnit / 8>());
+      if constexpr (S::kSigned) {
+        I16& sum = start[kUnit / (kUnits / kRuns)];
+        sum = sum_into(sum, Unit::start(w));
+      }
     });
-    unroll<kMults>(DSV31_STEP(i) {
-      storei(reinterpret_cast<std::int32_t*>(to + kMultsAt + 64 * i.value), g.template mult<decltype(i)::value>());
-    });
-    if constexpr (T::kPairs)
-      unroll<kRuns>(DSV31_STEP(i) {
-        storei(reinterpret_cast<std::int32_t*>(to + kPairsAt + 64 * i.value), g.template pair<decltype(i)::value>());
-      });
-    store(reinterpret_cast<float*>(to + kScaleAt), g.scale());
-    if constexpr (S::kMin != Min::none) store(reinterpret_cast<float*>(to + kScaleAt + 64), g.min_scale());
-    if constexpr (S::kSigned) storei(reinterpret_cast<std::int32_t*>(to + kStartAt), start);
+    unroll<kMults>(DSV31_STEP(i) { put(to + kMultsAt + 64 * i.value, g.template mult<t, decltype(i)::value>()); });
+    if constexpr (T::kPairs) put(to + kPairsAt, g.template pair<t>());
+    unroll<kRuns>(DSV31_STEP(i) { put(to + kScaleAt + 64 * i.value, as_int(g.template scale<t, decltype(i)::value>())); });
+    if constexpr (S::kMin == Min::added) put(to + kMinAt, as_int(g.template minimum<t>()));
+    if constexpr (S::kMin == Min::sub_scaled) put(to + kMinAt, as_int(g.min_scale()));
+    if constexpr (S::kSigned) unroll<kRuns>(DSV31_STEP(i) { put(to + kStartAt + 64 * i.value, start[i.value]); });
   }
+
+ private:
+  DSV31_LANES static void put(std::byte* to, I16 x) { storei(reinterpret_cast<std::int32_t*>(to), x); }
 };
 
 inline constexpr std::int64_t kPanelDepth = 512;  // k expanded at a time
@@ -224,59 +223,67 @@ void expand_blocks(const std::byte* strip, std::int64_t blocks, std::int64_t b, 
   for (std::int64_t i = 0; i < count; ++i, record += kLayout<kType>.record, tail += kLayout<kType>.tail)
     unroll<kLayout<kType>.block == 32 ? 1 : 2>(DSV31_STEP(h) {
       using G = Block<kType, decltype(h)::value>;
-      static_assert(Panel<G>::kBytes * (kPanelDepth / G::kGroup) <= kPanelStride);
-      Panel<G>::expand(G{record, tail}, panel);
-      panel += Panel<G>::kBytes;
+      static_assert(Panel<G>::kBytes * (kPanelDepth / cpu::kGroup) <= kPanelStride);
+      const G g{record, tail};
+      unroll<kLayout<kType>.block == 32 ? 1 : 4>(DSV31_STEP(t) {
+        Panel<G>::template expand<decltype(t)::value>(g, panel);
+        panel += Panel<G>::kBytes;
+      });
     });
 }
 
 template <class P>
-struct PanelRun {
-  const std::byte *units, *mults;
+struct PanelGroup {
+  const std::byte* at;
   template <int u>
   DSV31_LANES auto unit() const {
-    return P::Unit::load(units + P::Unit::kBytes * u);
+    return P::Unit::load(at + P::Unit::kBytes * u);
   }
   template <int s>
   DSV31_LANES I16 mult() const {
-    return dwords(mults + 64 * s);
+    return dwords(at + P::kMultsAt + 64 * s);
   }
+  template <int s>
+  DSV31_LANES V16 scale() const {
+    return load(reinterpret_cast<const float*>(at + P::kScaleAt + 64 * s));
+  }
+  template <int s>
+  DSV31_LANES I16 start() const {
+    if constexpr (P::kSigned) return dwords(at + P::kStartAt + 64 * s);
+    return zeroi();
+  }
+  DSV31_LANES V16 minimum() const { return load(reinterpret_cast<const float*>(at + P::kMinAt)); }
+  DSV31_LANES V16 min_scale() const { return minimum(); }
+  DSV31_LANES I16 pair() const { return dwords(at + P::kPairsAt); }
 };
 
 // out[c] (16 a strip) += w (depth, 16 a strip) * x[c] from k on, from panels.
 template <class P, int kStrips, int kColumns>
 void panel_product(const std::byte* panel, std::int64_t k, std::int64_t groups, const Column (&x)[kColumns], float* out,
                    std::int64_t ld) {
-  for (std::int64_t i = 0; i < groups; ++i, panel += P::kBytes, k += P::kGroup) {
-    Dots<kStrips, kColumns> d;
-    clear(d);
-    if constexpr (P::kSigned) {
+  using View = PanelGroup<P>;
+  for (std::int64_t i = 0; i < groups; ++i, panel += P::kBytes, k += cpu::kGroup) {
+    View view[kStrips];
+    DSV31_UNROLL for (int r = 0; r < kStrips; ++r) view[r] = {panel + r * kPanelStride};
+    unroll<P::kRuns>(DSV31_STEP(s) {
+      constexpr int kS = decltype(s)::value;
+      Dots<kStrips, kColumns> d;
+      start_dots<View, kS>(view, d);
+      run_dots<P, View, kS>(view, x, k, d);
       DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-        const P g{{}, panel + r * kPanelStride};
-        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) d.dot[r][c] = g.start();
+        DSV31_UNROLL for (int c = 0; c < kColumns; ++c) {
+          float* to = out + c * ld + 16 * r;
+          store(to, finish<P, kS>(load(to), d.dot[r][c], view[r], x[c], k));
+        }
       }
-    }
-    for (int t = 0; t < P::kRuns; ++t) {
-      PanelRun<P> run[kStrips];
-      DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-        const std::byte* at = panel + r * kPanelStride;
-        run[r] = {at + 8 * P::Unit::kBytes * t, at + P::kMultsAt + 64 * P::kMults / P::kRuns * t};
-      }
-      run_dots<P>(run, x, k + 32 * t, d);
-    }
-    DSV31_UNROLL for (int r = 0; r < kStrips; ++r) {
-      const Ending<P> ending(P{{}, panel + r * kPanelStride});
-      DSV31_UNROLL for (int c = 0; c < kColumns; ++c) {
-        float* to = out + c * ld + 16 * r;
-        store(to, ending.finish(load(to), d.dot[r][c], x[c], k));
-      }
-    }
+    });
   }
 }
 
 DSV31_LANES Column column(const cpu::MatmulArgs& a, std::int64_t j) {
   const std::int64_t row = a.rows == nullptr ? j : a.rows[j];
-  return {a.x->q + row * a.x->q_stride, a.x->scale + row * a.x->scale_stride, a.x->sums + row * a.x->sum_stride};
+  const std::int64_t group = row * a.x->scale_stride;
+  return {a.x->q + row * a.x->q_stride, a.x->scale + group, a.x->side + group, a.x->sums + row * a.x->sum_stride};
 }
 
 // Columns [j, m) of one strip in steps of kColumns, then of half as many.
@@ -313,7 +320,6 @@ template <DType kType, int kStrips>
 DSV31_LANES void panel_strips(const cpu::MatmulArgs& a, const std::byte* strip, std::int64_t pitch, std::int64_t strips,
                               float* out) {
   using P = Panel<Block<kType, 0>>;
-  constexpr int kColumns = P::kSub == 0 ? kPanelColumns : kPanelColumnsScaled;
   constexpr std::int64_t kDepth = kPanelDepth / kLayout<kType>.block;
   const std::int64_t blocks = a.w->desc.cols / kLayout<kType>.block;
   for (std::int64_t b = 0; b < blocks; b += kDepth) {
@@ -326,8 +332,8 @@ DSV31_LANES void panel_strips(const cpu::MatmulArgs& a, const std::byte* strip, 
         for (std::int64_t c = j; c < end; ++c)
           for (std::int64_t s = 0; s < strips; ++s) store(out + c * a.ld + 16 * s, set1(0.0f));
       for (std::int64_t s = 0; s < strips; s += kStrips)
-        panel_columns<P, kStrips, kColumns>(
-            a, {a.scratch + s * kPanelStride, b * kLayout<kType>.block, count * (kLayout<kType>.block / P::kGroup), j, end},
+        panel_columns<P, kStrips, kPanelColumns>(
+            a, {a.scratch + s * kPanelStride, b * kLayout<kType>.block, count * (kLayout<kType>.block / cpu::kGroup), j, end},
             out + 16 * s);
     }
   }

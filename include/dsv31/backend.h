@@ -120,7 +120,7 @@ class PreparedOp {
   virtual int phases(const Step& step) const = 0;
   // Const and thread-safe. May throw; the step then fails and its results are dropped.
   virtual void run(int phase, const RunContext& context) const = 0;
-  // "avx512 Q4_0*q8_32": the kernel chosen, for the plan.
+  // "avx512 Q4_0*q8": the kernel chosen, for the plan.
   virtual std::string kernel() const = 0;
 };
 

@@ -20,7 +20,7 @@ inline constexpr bool kSignedUnits = true;
 inline constexpr bool kInt16Sums = true;
 inline constexpr int kPanelStripsAtOnce = 1;
 inline constexpr std::int64_t kBlockColumns = 32;
-inline constexpr int kPanelColumns = 4, kPanelColumnsScaled = 4;
+inline constexpr int kPanelColumns = 4;
 
 struct Bytes {
   __m256i lo, hi;
@@ -140,12 +140,6 @@ template <int kA, int kB>
 DSV31_LANES I16 pair_u8(I16 x) {
   return reorder(x, 0x80008000u | kA | kB << 16);
 }
-template <int kA, int kB>
-DSV31_LANES I16 pair_i8(I16 x) {
-  const I16 y = reorder(x, 0x00800080u | kA << 8 | kB << 24);
-  return {_mm256_srai_epi16(y.lo, 8), _mm256_srai_epi16(y.hi, 8)};
-}
-DSV31_LANES I16 pair_of(I16 a, I16 b) { return bit_or(bit_and(a, set1i(0xFFFF)), shl<16>(b)); }
 DSV31_LANES I16 pair_less(I16 pair, int v) {
   const __m256i less = _mm256_set1_epi16(static_cast<short>(v));
   return {_mm256_sub_epi16(pair.lo, less), _mm256_sub_epi16(pair.hi, less)};
@@ -162,11 +156,6 @@ template <int kByte>
 DSV31_LANES I16 mult_u8(I16 x) {
   return pair_u8<kByte, kByte>(x);
 }
-template <int kByte>
-DSV31_LANES I16 mult_i8(I16 x) {
-  return pair_i8<kByte, kByte>(x);
-}
-DSV31_LANES I16 mult_of(I16 x) { return pair_of(x, x); }
 DSV31_LANES I16 mult_less(I16 mult, int v) { return pair_less(mult, v); }
 
 DSV31_LANES I16 load_u16(const std::byte* p) {

@@ -18,7 +18,7 @@ inline constexpr bool kSignedUnits = false;   // dot products take u8 weights on
 inline constexpr bool kInt16Sums = false;     // sums of products are int32, no chunk limit
 inline constexpr int kPanelStripsAtOnce = 2;  // strips that share a broadcast of activations
 inline constexpr std::int64_t kBlockColumns = std::int64_t{1} << 32;
-inline constexpr int kPanelColumns = 8, kPanelColumnsScaled = 6;
+inline constexpr int kPanelColumns = 8;
 
 struct Bytes {
   __m512i v;
@@ -84,11 +84,6 @@ DSV31_LANES I16 mult_u8(I16 x) {
   return kByte == 3 ? I16{_mm512_srli_epi32(x.v, 24)}
                     : I16{_mm512_and_si512(kByte == 0 ? x.v : _mm512_srli_epi32(x.v, 8 * kByte), _mm512_set1_epi32(255))};
 }
-template <int kByte>
-DSV31_LANES I16 mult_i8(I16 x) {
-  return {_mm512_srai_epi32(kByte == 3 ? x.v : _mm512_slli_epi32(x.v, 24 - 8 * kByte), 24)};
-}
-DSV31_LANES I16 mult_of(I16 x) { return x; }
 DSV31_LANES I16 mult_less(I16 mult, int v) { return {_mm512_sub_epi32(mult.v, _mm512_set1_epi32(v))}; }
 
 // Pairs of int16 a row: (byte a, byte b). order: where the four bytes of a row come from in its dword, 0x80 for zero.
@@ -99,13 +94,6 @@ DSV31_LANES __m512i reorder(__m512i x, std::uint32_t order) {
 template <int kA, int kB>
 DSV31_LANES I16 pair_u8(I16 x) {
   return {reorder(x.v, 0x80008000u | kA | kB << 16)};
-}
-template <int kA, int kB>
-DSV31_LANES I16 pair_i8(I16 x) {
-  return {_mm512_srai_epi16(reorder(x.v, 0x00800080u | kA << 8 | kB << 24), 8)};
-}
-DSV31_LANES I16 pair_of(I16 a, I16 b) {
-  return {_mm512_or_si512(_mm512_and_si512(a.v, _mm512_set1_epi32(0xFFFF)), _mm512_slli_epi32(b.v, 16))};
 }
 DSV31_LANES I16 pair_less(I16 pair, int v) { return {_mm512_sub_epi16(pair.v, _mm512_set1_epi16(static_cast<short>(v)))}; }
 // acc + pair . (sums[0], sums[1])

@@ -30,23 +30,41 @@ void read_block(const Layout& layout, const std::byte* strip, std::int64_t block
   }
 }
 
-// acc (16) = fma(dot, x_scale * scale, acc), then fma(-min_dot, x_scale * min_scale, acc), for the group at k0 of the block.
-// q (group), sums (group / 16)
-void add_group(const StripBlock& w, int k0, int group, bool minimum, const std::int8_t* q, const std::int16_t* sums,
-               float x_scale, float* acc) {
-  std::int32_t dot[16] = {}, min_dot[16] = {};
-  for (int s = k0 / 16; s < (k0 + group) / 16; ++s) {
-    std::int32_t sub[16] = {};
-    for (int k = 16 * s; k < 16 * s + 16; ++k)
-      for (int r = 0; r < 16; ++r) sub[r] += w.code[k][r] * q[k - k0];
-    for (int r = 0; r < 16; ++r) {
-      dot[r] += w.sub_scale[s][r] * sub[r];
-      min_dot[r] += w.sub_min[s][r] * sums[s - k0 / 16];
-    }
+struct Group {               // of activations
+  const std::int8_t* q;      // (32)
+  const std::int16_t* sums;  // (2)
+  float scale, side;
+};
+
+// dot (16) = sum of codes times activations over the 16 k of sub-block s of the block.
+void sub_dot(const StripBlock& w, int s, const std::int8_t* q, std::int32_t* dot) {
+  for (int r = 0; r < 16; ++r) dot[r] = 0;
+  for (int k = 0; k < 16; ++k)
+    for (int r = 0; r < 16; ++r) dot[r] += w.code[16 * s + k][r] * q[k];
+}
+
+// acc (16) with the group that begins at sub-block s, as backends/cpu/matmul.h defines it.
+void add_joined(const StripBlock& w, int s, int run, bool minimum, const Group& x, float* acc) {
+  std::int32_t dot[2][16];
+  for (int i = 0; i < 2; ++i) sub_dot(w, s + i, x.q + 16 * i, dot[i]);
+  for (int r = 0; r < 16; ++r) {
+    if (run == 32) dot[1][r] += dot[0][r];
+    for (int i = run == 32 ? 1 : 0; i < 2; ++i)
+      acc[r] = __builtin_fmaf(static_cast<float>(dot[i][r]), x.scale * (w.scale[r] * static_cast<float>(w.sub_scale[s + i][r])),
+                              acc[r]);
+    if (minimum) acc[r] = __builtin_fmaf(x.side, -w.min_scale[r] * static_cast<float>(w.sub_min[s][r]), acc[r]);
   }
-  for (int r = 0; r < 16; ++r) acc[r] = __builtin_fmaf(static_cast<float>(dot[r]), x_scale * w.scale[r], acc[r]);
-  if (!minimum) return;
-  for (int r = 0; r < 16; ++r) acc[r] = __builtin_fmaf(static_cast<float>(-min_dot[r]), x_scale * w.min_scale[r], acc[r]);
+}
+void add_integer(const StripBlock& w, int s, bool minimum, const Group& x, float* acc) {
+  std::int32_t dot[2][16];
+  for (int i = 0; i < 2; ++i) sub_dot(w, s + i, x.q + 16 * i, dot[i]);
+  for (int r = 0; r < 16; ++r) {
+    const std::int32_t all = w.sub_scale[s][r] * dot[0][r] + w.sub_scale[s + 1][r] * dot[1][r];
+    acc[r] = __builtin_fmaf(static_cast<float>(all), x.scale * w.scale[r], acc[r]);
+    if (!minimum) continue;
+    const std::int32_t min_dot = w.sub_min[s][r] * x.sums[0] + w.sub_min[s + 1][r] * x.sums[1];
+    acc[r] = __builtin_fmaf(static_cast<float>(-min_dot), x.scale * w.min_scale[r], acc[r]);
+  }
 }
 
 }  // namespace
@@ -55,7 +73,6 @@ void add_group(const StripBlock& w, int k0, int group, bool minimum, const std::
 void matmul(const cpu::MatmulArgs& a) {
   const Layout& layout = *layout_of(a.w->desc.type);
   const std::int64_t blocks = a.w->desc.cols / layout.block;
-  const int group = static_cast<int>(cpu::group(layout.form));
   const bool minimum = has_min(layout.type);
   StripBlock w;
   for (std::int64_t strip = a.strip_begin; strip < a.strip_end; ++strip) {
@@ -68,10 +85,14 @@ void matmul(const cpu::MatmulArgs& a) {
       read_block(layout, at, blocks, b, w);
       for (std::int64_t j = 0; j < a.m; ++j) {
         const std::int64_t row = a.rows == nullptr ? j : a.rows[j];
-        for (int k = 0; k < layout.block; k += group) {
-          const std::int64_t k_row = b * layout.block + k;
-          add_group(w, k, group, minimum, a.x->q + row * a.x->q_stride + k_row, a.x->sums + row * a.x->sum_stride + k_row / 16,
-                    a.x->scale[row * a.x->scale_stride + k_row / group], out + j * a.ld);
+        for (int k = 0; k < layout.block; k += static_cast<int>(cpu::kGroup)) {
+          const std::int64_t k_row = b * layout.block + k, g = row * a.x->scale_stride + k_row / cpu::kGroup;
+          const Group x = {a.x->q + row * a.x->q_stride + k_row, a.x->sums + row * a.x->sum_stride + k_row / 16, a.x->scale[g],
+                           a.x->side[g]};
+          if (integer_sub_scales(layout.type))
+            add_integer(w, k / 16, minimum, x, out + j * a.ld);
+          else
+            add_joined(w, k / 16, scale_run(layout.type), minimum, x, out + j * a.ld);
         }
       }
     }

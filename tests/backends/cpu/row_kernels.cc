@@ -13,16 +13,17 @@ using simd::Isa;
 namespace {
 struct Quantized {
   std::vector<std::int8_t> q;
-  std::vector<float> scale;
+  std::vector<float> scale, side;
   std::vector<std::int16_t> sums;
   bool operator==(const Quantized&) const = default;
 };
-Quantized quantize(Isa isa, const std::vector<float>& x, std::int64_t group) {
+Quantized quantize(Isa isa, const std::vector<float>& x) {
   const auto n = static_cast<std::int64_t>(x.size()), padded = (n + 127) / 128 * 128;
   Quantized r = {std::vector<std::int8_t>(static_cast<std::size_t>(padded), 99),
-                 std::vector<float>(static_cast<std::size_t>((n + group - 1) / group), -1.0f),
+                 std::vector<float>(static_cast<std::size_t>((n + 31) / 32), -1.0f),
+                 std::vector<float>(static_cast<std::size_t>((n + 31) / 32), -1.0f),
                  std::vector<std::int16_t>(static_cast<std::size_t>(padded / 16), 99)};
-  cpu::row_kernels(isa).quantize(x.data(), n, padded, group, r.q.data(), r.scale.data(), r.sums.data());
+  cpu::row_kernels(isa).quantize(x.data(), n, padded, r.q.data(), r.scale.data(), r.side.data(), r.sums.data());
   return r;
 }
 }  // namespace
@@ -66,8 +67,9 @@ TEST_CASE("activations are quantised to nearest even with sums, zero past the en
     std::vector<float> x(40, 0.0f);
     x[0] = 254, x[1] = -254, x[2] = 5, x[3] = 3, x[4] = -1, x[31] = 2;  // scale 2: 127 -127 2.5 1.5 -0.5 1
     x[32] = 1e-38f;                                                     // a group too small to be more than zero
-    const Quantized r = quantize(isa, x, 32);
+    const Quantized r = quantize(isa, x);
     CHECK(r.scale == std::vector<float>{2, 0});
+    CHECK(r.side == std::vector<float>{10, 0});
     CHECK(std::vector<std::int8_t>(r.q.begin(), r.q.begin() + 5) == std::vector<std::int8_t>{127, -127, 2, 2, 0});
     CHECK(r.q[31] == 1);
     CHECK(r.sums == std::vector<std::int16_t>{4, 1, 0, 0, 0, 0, 0, 0});
@@ -76,10 +78,12 @@ TEST_CASE("activations are quantised to nearest even with sums, zero past the en
     std::vector<float> bad(256, 1.0f);
     bad[3] = std::numeric_limits<float>::quiet_NaN();
     bad[200] = -std::numeric_limits<float>::infinity();
-    const Quantized s = quantize(isa, bad, 128);
+    const Quantized s = quantize(isa, bad);
     CHECK(std::isnan(s.scale[0]));
-    CHECK(s.scale[1] == std::numeric_limits<float>::infinity());
-    for (std::int8_t q : s.q) CHECK(q == 0);
+    CHECK(s.scale[6] == std::numeric_limits<float>::infinity());
+    CHECK(std::isnan(s.side[0]));
+    CHECK(std::isnan(s.side[6]));
+    for (std::size_t i = 0; i < 256; ++i) CHECK(s.q[i] == ((i < 32 || (i >= 192 && i < 224)) ? 0 : 127));
   }
 }
 
@@ -88,8 +92,8 @@ TEST_CASE("a second plane of int8 holds what rounding the first left") {
     const cpu::RowKernels& k = cpu::row_kernels(isa);
     std::vector<float> x(40, 0.0f), rest(40);
     x[0] = 254, x[2] = 5, x[3] = -3.25f, x[35] = 12.7f;  // scales 2 and 0.1
-    const Quantized r = quantize(isa, x, 32);
-    k.remainder(x.data(), r.q.data(), r.scale.data(), 40, 32, rest.data());
+    const Quantized r = quantize(isa, x);
+    k.remainder(x.data(), r.q.data(), r.scale.data(), 40, rest.data());
     CHECK(rest[0] == 0.0f);
     CHECK(rest[2] == 1.0f);   // 5 = 2 * 2 + 1
     CHECK(rest[3] == 0.75f);  // -3.25 = -2 * 2 + 0.75
@@ -97,14 +101,14 @@ TEST_CASE("a second plane of int8 holds what rounding the first left") {
 
     x = test::normal(1000, 4, 2);
     rest.resize(1000);
-    const Quantized first = quantize(isa, x, 128);
-    k.remainder(x.data(), first.q.data(), first.scale.data(), 1000, 128, rest.data());
-    const Quantized second = quantize(isa, rest, 128);
+    const Quantized first = quantize(isa, x);
+    k.remainder(x.data(), first.q.data(), first.scale.data(), 1000, rest.data());
+    const Quantized second = quantize(isa, rest);
     for (std::size_t i = 0; i < 1000; ++i) {
-      const double both = static_cast<double>(first.q[i]) * static_cast<double>(first.scale[i / 128]) +
-                          static_cast<double>(second.q[i]) * static_cast<double>(second.scale[i / 128]);
+      const double both = static_cast<double>(first.q[i]) * static_cast<double>(first.scale[i / 32]) +
+                          static_cast<double>(second.q[i]) * static_cast<double>(second.scale[i / 32]);
       // Half a step of the second plane, whose absmax is at most half a step of the first; and the float roundings.
-      const double step = static_cast<double>(first.scale[i / 128]) / 2 / 127;
+      const double step = static_cast<double>(first.scale[i / 32]) / 2 / 127;
       CHECK(std::abs(both - static_cast<double>(x[i])) <= step / 2 * 1.001);
     }
   }
@@ -125,17 +129,16 @@ TEST_CASE("row kernels give the bits of the generic ones at every length") {
         for (const float* bias : {static_cast<const float*>(nullptr), b.data()})
           k.gated(a, x.data(), bias, w.data(), b.data(), m, y.data()),
               g.gated(a, x.data(), bias, w.data(), b.data(), m, z.data()), check();
-      const Quantized r = quantize(isa, x, 32);
-      k.remainder(x.data(), r.q.data(), r.scale.data(), m, 32, y.data());
-      g.remainder(x.data(), r.q.data(), r.scale.data(), m, 32, z.data()), check();
+      const Quantized r = quantize(isa, x);
+      k.remainder(x.data(), r.q.data(), r.scale.data(), m, y.data());
+      g.remainder(x.data(), r.q.data(), r.scale.data(), m, z.data()), check();
       k.add(x.data(), w.data(), m, y.data()), g.add(x.data(), w.data(), m, z.data()), check();
       k.add_scaled(0.3f, b.data(), m, y.data()), g.add_scaled(0.3f, b.data(), m, z.data()), check();
       k.scale(0.3f, b.data(), m, y.data()), g.scale(0.3f, b.data(), m, z.data()), check();
       y = z = x, k.soft_cap(3, m, y.data()), g.soft_cap(3, m, z.data()), check();
       y = z = x, k.softmax(m, y.data()), g.softmax(m, z.data()), check();
       y = z = x, k.sigmoid(m, y.data()), g.sigmoid(m, z.data()), check();
-      CHECK(quantize(isa, x, 128) == quantize(Isa::generic, x, 128));
-      CHECK(quantize(isa, x, 32) == quantize(Isa::generic, x, 32));
+      CHECK(quantize(isa, x) == quantize(Isa::generic, x));
     }
   }
 }

@@ -38,7 +38,7 @@ TEST_CASE("every instruction set gives the same bits for every format and shape"
       const std::int64_t cols = size.blocks * layout.block;
       const PackedCase w(layout, size.rows, cols,
                          random_rows(layout, size.rows, cols, 11 + static_cast<std::uint64_t>(size.rows)));
-      QuantisedRows x(layout.form, 64, cols);
+      QuantisedRows x(64, cols);
       fill_random(x, 64, 5);
       for (std::int64_t m : {1, 2, 3, 5, 7, 8, 9, 17, 23, 64}) check_same_bits(layout, w, x, m, nullptr);
     }
@@ -49,7 +49,7 @@ TEST_CASE("columns come through the index list, and none depends on another") {
   for (const quantized::Layout& layout : quantized::kLayouts) {
     const std::int64_t cols = 2 * layout.block;
     const PackedCase w(layout, 48, cols, random_rows(layout, 48, cols, 21));
-    QuantisedRows x(layout.form, 32, cols);
+    QuantisedRows x(32, cols);
     fill_random(x, 32, 8);
     check_same_bits(layout, w, x, static_cast<std::int64_t>(rows.size()), rows.data());
     for (int isa = 0; isa < simd::kIsaCount; ++isa) {
@@ -79,7 +79,7 @@ TEST_CASE("extreme codes, scales and activations do not saturate") {
         if (layout.type == DType::mxfp4) src[at] = std::byte{127};
       }
       const PackedCase w(layout, 16, cols, src);
-      QuantisedRows x(layout.form, 12, cols);
+      QuantisedRows x(12, cols);
       fill_random(x, 12, 3);
       for (std::int64_t r = 0; r < 12; ++r) {
         for (std::int64_t k = 0; k < cols; ++k)
@@ -94,10 +94,9 @@ TEST_CASE("extreme codes, scales and activations do not saturate") {
 
 TEST_CASE("the product is that of the decoded weights, up to rounding") {
   for (const quantized::Layout& layout : quantized::kLayouts) {
-    const std::int64_t rows = 18, cols = 1024, m = 3, group = cpu::group(layout.form),
-                       row_bytes = cols / layout.block * layout.source_bytes;
+    const std::int64_t rows = 18, cols = 1024, m = 3, group = cpu::kGroup, row_bytes = cols / layout.block * layout.source_bytes;
     const PackedCase w(layout, rows, cols, random_rows(layout, rows, cols, 99));
-    QuantisedRows x(layout.form, m, cols);
+    QuantisedRows x(m, cols);
     fill_random(x, m, 42);
     const std::vector<float> y = product(*quantized::kernel(layout.type, Isa::generic), w, x.x, m);
     std::vector<float> decoded(static_cast<std::size_t>(cols));

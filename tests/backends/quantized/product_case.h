@@ -73,21 +73,22 @@ inline std::vector<std::byte> random_rows(const quantized::Layout& layout, std::
   return out;
 }
 
-// Activation rows (m, cols) with their scales and sums, quantised by the contract of backends/cpu/matmul.h.
+// Activation rows (m, cols) with their scales, sides and sums, quantised by the contract of backends/cpu/matmul.h.
 struct QuantisedRows {
-  QuantisedRows(cpu::Form form, std::int64_t m, std::int64_t cols)
-      : group(cpu::group(form)),
-        stride((cols + 127) / 128 * 128),
+  QuantisedRows(std::int64_t m, std::int64_t cols)
+      : stride((cols + 127) / 128 * 128),
         q(static_cast<std::size_t>(m * stride)),
-        scale(static_cast<std::size_t>(m * (stride / group + 3))),
+        scale(static_cast<std::size_t>(m * (stride / cpu::kGroup + 3))),
+        side(scale.size()),
         sums(static_cast<std::size_t>(m * (stride / 16 + 5))) {
-    x.form = form;
+    x.form = cpu::Form::q8;
     x.cols = cols;
     x.q = q.data();
     x.scale = scale.data();
+    x.side = side.data();
     x.sums = sums.data();
     x.q_stride = stride;
-    x.scale_stride = stride / group + 3;  // strides of no round number
+    x.scale_stride = stride / cpu::kGroup + 3;  // strides of no round number
     x.sum_stride = stride / 16 + 5;
   }
   void set_sums(std::int64_t row) {
@@ -96,10 +97,15 @@ struct QuantisedRows {
       if (k % 16 == 0) s = 0;
       s = static_cast<std::int16_t>(s + q[static_cast<std::size_t>(row * stride + k)]);
     }
+    for (std::int64_t k = 0; k < stride; k += cpu::kGroup) {
+      const auto at = static_cast<std::size_t>(row * x.sum_stride + k / 16),
+                 g = static_cast<std::size_t>(row * x.scale_stride + k / cpu::kGroup);
+      side[g] = scale[g] * static_cast<float>(sums[at] + sums[at + 1]);
+    }
   }
-  std::int64_t group, stride;
+  std::int64_t stride;
   Walled<std::int8_t> q;
-  Walled<float> scale;
+  Walled<float> scale, side;
   Walled<std::int16_t> sums;
   cpu::Activations x;
 };
