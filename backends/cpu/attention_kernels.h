@@ -76,6 +76,7 @@ struct AttentionKernels {
 extern const AttentionKernels attention_generic, attention_avx2, attention_avx512;
 
 constexpr const AttentionKernels& attention_kernels(Isa isa) {
+  isa = simd::vectors_of(isa);
   return isa == Isa::avx512 ? attention_avx512 : isa == Isa::avx2 ? attention_avx2 : attention_generic;
 }
 

@@ -54,8 +54,7 @@ void unpack(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, c
   }
 }
 
-constexpr std::array<const FloatKernels*, simd::kIsaCount> kTables = {&generic::kFloatKernels, &avx2::kFloatKernels,
-                                                                      &avx512::kFloatKernels};
+constexpr std::array<const FloatKernels*, 3> kTables = {&generic::kFloatKernels, &avx2::kFloatKernels, &avx512::kFloatKernels};
 
 // Embedding and exact products call this a strip at a time: what the baseline code loses does not show.
 void decode_strip(const PackedMatrix& w, std::int64_t index, std::int64_t strip, std::int64_t k_begin, std::int64_t k_end,
@@ -84,7 +83,7 @@ const PackedFormat* float_packed_format(DType type) {
   }
 }
 
-const FloatKernels& float_kernels_of(Isa isa) { return *kTables[static_cast<std::size_t>(isa)]; }
+const FloatKernels& float_kernels_of(Isa isa) { return *kTables[static_cast<std::size_t>(simd::vectors_of(isa))]; }
 
 const MatmulKernel* float_kernel(DType type, Isa isa) {
   const FloatKernels& k = float_kernels_of(isa);
@@ -110,9 +109,8 @@ const KernelTable& float_kernels() {
 }
 
 const RowKernels& row_kernels(Isa isa) {
-  static constexpr std::array<const RowKernels*, simd::kIsaCount> kRows = {&generic::kRowKernels, &avx2::kRowKernels,
-                                                                           &avx512::kRowKernels};
-  return *kRows[static_cast<std::size_t>(isa)];
+  static constexpr std::array<const RowKernels*, 3> kRows = {&generic::kRowKernels, &avx2::kRowKernels, &avx512::kRowKernels};
+  return *kRows[static_cast<std::size_t>(simd::vectors_of(isa))];
 }
 
 }  // namespace dsv31::inline v1::cpu

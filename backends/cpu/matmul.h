@@ -29,7 +29,8 @@ enum class Form : std::uint8_t {
 };
 inline constexpr std::int64_t kGroup = 32;
 
-// Activation rows in one form. Row pointers are 64-byte aligned; q rows are padded with zeros to a multiple of 128.
+// Activation rows in one form. Row pointers are 64-byte aligned; q rows are padded with zeros to a multiple of 128, and kernels
+// may read, not use, scale, side and sums up to what 512 columns have.
 struct Activations {
   Form form = Form::f32;
   std::int64_t cols = 0;

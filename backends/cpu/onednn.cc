@@ -111,9 +111,9 @@ constexpr std::array<MatmulKernel, 4> kKernels = {{{"onednn-F32*f32", Form::f32,
 // oneDNN takes the best instruction set there is: where the host forced a lesser one, its products stay with our kernels.
 const MatmulKernel* relaxed_kernel(DType type, Isa isa) {
   if (isa != simd::best_isa()) return nullptr;
-  const std::array<MatmulKernel, 4>& kernels = isa == Isa::avx512 ? kKernels<Isa::avx512>
-                                               : isa == Isa::avx2 ? kKernels<Isa::avx2>
-                                                                  : kKernels<Isa::generic>;
+  const std::array<MatmulKernel, 4>& kernels = simd::vectors_of(isa) == Isa::avx512 ? kKernels<Isa::avx512>
+                                               : isa == Isa::avx2                   ? kKernels<Isa::avx2>
+                                                                                    : kKernels<Isa::generic>;
   switch (type) {
     case DType::f32:
       return &kernels[0];

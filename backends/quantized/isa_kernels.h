@@ -18,11 +18,16 @@ namespace avx512 {
 template <DType kType>
 void matmul(const cpu::MatmulArgs& args);
 }
+namespace amx {
+template <DType kType>
+void matmul(const cpu::MatmulArgs& args);
+}
 
 // Bytes of scratch that any int8 kernel needs: the expanded K panels of a work item. The stride is no multiple of 4 KiB, so
 // that they do not fall on the same cache sets.
 inline constexpr std::int64_t kPanelStride = 18432 + 1088;
 inline constexpr std::size_t kPanelScratch = cpu::kPanelStrips * kPanelStride;
+inline constexpr std::size_t kTileColumns = 12352;  // and of AMX: 16 columns over the depth of a panel
 
 // Zeros in place of the rows past the matrix's last one.
 void clear_padding(const cpu::MatmulArgs& args);

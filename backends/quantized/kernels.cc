@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kExactColumns = 256;  // decoded at a time: 16 KiB of float32
 
 std::size_t panel_scratch(const MatrixDesc&) { return kPanelScratch; }
+std::size_t tile_scratch(const MatrixDesc&) { return kPanelScratch + kTileColumns; }
 std::size_t exact_scratch(const MatrixDesc&) { return 16 * kExactColumns * sizeof(float); }
 
 // out (m, 16 * strips) = x (m, cols) * decoded W (rows, cols)^T, one fma a product, K ascending
@@ -39,9 +40,10 @@ constexpr Row row(const char* name) {
   return {kType,
           {{name, cpu::Form::q8, generic::matmul, panel_scratch},
            {name, cpu::Form::q8, avx2::matmul<kType>, panel_scratch},
-           {name, cpu::Form::q8, avx512::matmul<kType>, panel_scratch}}};
+           {name, cpu::Form::q8, avx512::matmul<kType>, panel_scratch},
+           {name, cpu::Form::q8, amx::matmul<kType>, tile_scratch}}};
 #else
-  return {kType, {{name, cpu::Form::q8, generic::matmul, panel_scratch}, {}, {}}};
+  return {kType, {{name, cpu::Form::q8, generic::matmul, panel_scratch}, {}, {}, {}}};
 #endif
 }
 constexpr Row kRows[] = {
@@ -51,10 +53,9 @@ constexpr Row kRows[] = {
     row<DType::iq4_xs>("IQ4_XS*q8"),
 };
 
-constexpr cpu::MatmulKernel kExact[simd::kIsaCount] = {
-    {"blocks*f32", cpu::Form::f32, exact_matmul<cpu::Isa::generic>, exact_scratch},
-    {"blocks*f32", cpu::Form::f32, exact_matmul<cpu::Isa::avx2>, exact_scratch},
-    {"blocks*f32", cpu::Form::f32, exact_matmul<cpu::Isa::avx512>, exact_scratch}};
+constexpr cpu::MatmulKernel kExact[] = {{"blocks*f32", cpu::Form::f32, exact_matmul<cpu::Isa::generic>, exact_scratch},
+                                        {"blocks*f32", cpu::Form::f32, exact_matmul<cpu::Isa::avx2>, exact_scratch},
+                                        {"blocks*f32", cpu::Form::f32, exact_matmul<cpu::Isa::avx512>, exact_scratch}};
 
 const cpu::PackedFormat* any_format(DType type) {
   const cpu::PackedFormat* own = packed_format(type);
@@ -84,7 +85,7 @@ const cpu::MatmulKernel* kernel(DType type, cpu::Isa isa) {
 }
 
 const cpu::MatmulKernel* exact_kernel(DType type, cpu::Isa isa) {
-  return layout_of(type) == nullptr ? nullptr : &kExact[static_cast<int>(isa)];
+  return layout_of(type) == nullptr ? nullptr : &kExact[static_cast<int>(simd::vectors_of(isa))];
 }
 
 const cpu::KernelTable& kernels() { return kKernels; }

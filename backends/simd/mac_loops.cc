@@ -8,6 +8,7 @@ std::span<const MacLoop> mac_loops(std::string_view isa) {
 #if defined(__x86_64__)
   const std::optional<simd::Isa> named = simd::isa_by_name(isa);
   if (!named || !simd::supported(*named)) return {};
+  if (*named == simd::Isa::amx) return simd::amx::mac_loops();
   if (*named == simd::Isa::avx512) return simd::avx512::mac_loops();
   if (*named == simd::Isa::avx2) return simd::avx2::mac_loops();
 #else

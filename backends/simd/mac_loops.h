@@ -11,5 +11,8 @@ std::span<const MacLoop> mac_loops();
 namespace avx512 {
 std::span<const MacLoop> mac_loops();
 }
+namespace amx {
+std::span<const MacLoop> mac_loops();
+}
 
 }  // namespace dsv31::inline v1::simd

@@ -13,7 +13,7 @@ namespace cli {
 void ModelArgs::add_to(CLI::App& app) {
   app.add_option("-m,--model", path, "Packed or GGUF file, or a Hugging Face folder")->required();
   app.add_option("-t,--threads", threads, "Worker threads; 0: all usable processors")->check(CLI::Range(0, 4096));
-  app.add_option("--isa", isa, "Instruction set: generic, avx2, avx512");
+  app.add_option("--isa", isa, "Instruction set: generic, avx2, avx512, amx");
   app.add_option("--backend", backend, "Backend to prefer: reference, cpu, quantized");
   app.add_flag("--strict", strict, "With --backend: refuse ops that it does not support");
 }

@@ -153,7 +153,7 @@ class Backend {
   virtual std::unique_ptr<PreparedOp> prepare(const Op& op, const PrepareContext& context) const = 0;
 };
 
-// The built-in backends, best first. isa: "generic", "avx2", "avx512", or empty for the best this processor has.
+// The built-in backends, best first. isa: "generic", "avx2", "avx512", "amx", or empty for the best this processor has.
 // Throws unsupported for an isa that this build or processor lacks. Defined in backends/builtin.cc, the only list of them.
 std::unique_ptr<Backend> make_reference_backend();
 std::unique_ptr<Backend> make_cpu_backend(std::string_view isa);

@@ -102,7 +102,7 @@ inline Runtime runtime_with(int threads, std::string isa = {}, std::string backe
 // The instruction sets that this build and processor have.
 inline std::vector<std::string> available_isas() {
   std::vector<std::string> out;
-  for (const char* isa : {"generic", "avx2", "avx512"}) {
+  for (const char* isa : {"generic", "avx2", "avx512", "amx"}) {
     try {
       runtime_with(1, isa);
       out.push_back(isa);

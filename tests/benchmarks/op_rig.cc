@@ -164,7 +164,7 @@ const MachineProfile& machine(const std::string& isa, int threads) {
 
 std::vector<std::string> isas() {
   std::vector<std::string> out;
-  for (const simd::Isa isa : {simd::Isa::generic, simd::Isa::avx2, simd::Isa::avx512})
+  for (const simd::Isa isa : {simd::Isa::generic, simd::Isa::avx2, simd::Isa::avx512, simd::Isa::amx})
     if (simd::supported(isa)) out.emplace_back(simd::isa_name(isa));
   return out;
 }

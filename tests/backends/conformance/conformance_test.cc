@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "backends/simd/isa.h"
 #include "dsv31/error.h"
 #include "dsv31/quant.h"
 #include "tests/backends/conformance/cases.h"
@@ -132,6 +133,7 @@ bool processor_has(const std::string& isa) {
   if (isa == "avx512")
     return processor_has("avx2") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  if (isa == "amx") return simd::supported(simd::Isa::amx);  // the operating system has to allow it too
 #endif
   return isa == "generic";
 }
@@ -143,7 +145,7 @@ struct Subject {
 
 std::vector<Subject> subjects() {
   std::vector<Subject> all;
-  for (const std::string isa : {"generic", "avx2", "avx512"}) {
+  for (const std::string isa : {"generic", "avx2", "avx512", "amx"}) {
     if (!processor_has(isa)) continue;
     BuiltinBackends built = builtin_backends(isa);
     REQUIRE(built.isa == isa);

@@ -79,7 +79,7 @@ TEST_CASE("the bytes of layout n16k4 are those of packing 1, for every weight fo
       {"IQ4_XS", 0x88dcdd8a73b81a6eu},  {"MXFP4", 0xe808879aec5bf640u},
   };
   int isas = 0;
-  for (const char* isa : {"generic", "avx2", "avx512"}) {
+  for (const char* isa : {"generic", "avx2", "avx512", "amx"}) {
     BuiltinBackends built;
     try {
       built = builtin_backends(isa);

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<Isa> fast_isas() {
   std::vector<Isa> out;
-  for (Isa isa : {Isa::avx2, Isa::avx512})
+  for (Isa isa : {Isa::avx2, Isa::avx512, Isa::amx})
     if (simd::supported(isa)) out.push_back(isa);
   return out;
 }

@@ -77,10 +77,11 @@ inline std::vector<std::byte> random_rows(const quantized::Layout& layout, std::
 struct QuantisedRows {
   QuantisedRows(std::int64_t m, std::int64_t cols)
       : stride((cols + 127) / 128 * 128),
+        padded((cols + 511) / 512 * 512),
         q(static_cast<std::size_t>(m * stride)),
-        scale(static_cast<std::size_t>(m * (stride / cpu::kGroup + 3))),
+        scale(static_cast<std::size_t>(m * (padded / cpu::kGroup + 3))),
         side(scale.size()),
-        sums(static_cast<std::size_t>(m * (stride / 16 + 5))) {
+        sums(static_cast<std::size_t>(m * (padded / 16 + 5))) {
     x.form = cpu::Form::q8;
     x.cols = cols;
     x.q = q.data();
@@ -88,8 +89,8 @@ struct QuantisedRows {
     x.side = side.data();
     x.sums = sums.data();
     x.q_stride = stride;
-    x.scale_stride = stride / cpu::kGroup + 3;  // strides of no round number
-    x.sum_stride = stride / 16 + 5;
+    x.scale_stride = padded / cpu::kGroup + 3;  // strides of no round number
+    x.sum_stride = padded / 16 + 5;
   }
   void set_sums(std::int64_t row) {
     for (std::int64_t k = 0; k < stride; ++k) {
@@ -103,7 +104,7 @@ struct QuantisedRows {
       side[g] = scale[g] * static_cast<float>(sums[at] + sums[at + 1]);
     }
   }
-  std::int64_t stride;
+  std::int64_t stride, padded;
   Walled<std::int8_t> q;
   Walled<float> scale, side;
   Walled<std::int16_t> sums;

@@ -8,6 +8,7 @@ TEST_CASE("instruction sets are named, and generic always runs") {
   CHECK(simd::isa_name(simd::Isa::generic) == "generic");
   CHECK(simd::isa_name(simd::Isa::avx2) == "avx2");
   CHECK(simd::isa_name(simd::Isa::avx512) == "avx512");
+  CHECK(simd::isa_name(simd::Isa::amx) == "amx");
   CHECK(simd::isa_by_name("avx2") == simd::Isa::avx2);
   CHECK_FALSE(simd::isa_by_name("AVX2").has_value());
   CHECK_FALSE(simd::isa_by_name("").has_value());
