@@ -205,7 +205,7 @@ TEST_CASE("the host's allocator gets everything back; a refusal anywhere is no_m
 }
 
 TEST_CASE("loading reports progress that never falls, and can be cancelled by it or by a token") {
-  std::uint64_t last = 0, calls = 0;
+  std::uint64_t last = 0, of = 0;
   Stage stage = Stage::read_metadata;
   auto watch = [&](Stage s, std::uint64_t done, std::uint64_t total) {
     if (s != stage) last = 0;
@@ -213,12 +213,13 @@ TEST_CASE("loading reports progress that never falls, and can be cancelled by it
     CHECK(done >= last);
     CHECK(done <= total);
     last = done;
-    ++calls;
+    of = total;
     return true;
   };
   Model model = Model::open(runtime_with(2), DSV31_TINY_MODEL, {.progress = watch});
   CHECK(stage == Stage::read_weights);
-  CHECK(calls > 3);
+  CHECK(last > 0);  // how often in between is up to how busy the workers are; the end is always told
+  CHECK(last == of);
   int d = descriptors();
   expect_error(Code::cancelled, {}, [] {
     Model::open(runtime_with(2), DSV31_TINY_MODEL,
