@@ -55,7 +55,7 @@ class ExpertsOp final : public CpuOp {
     Activations hidden;         // (slots, moe_intermediate_size)
     Activations shared_hidden;  // (n, n_shared_experts * moe_intermediate_size)
     GatedUnit::Tiles tiles;
-    float* y;    // (chunk, panel): what one expert makes
+    float* y;    // (planes * chunk, panel): what one expert makes
     float* sum;  // (block, panel)
     std::byte* kernel;
   };
@@ -78,7 +78,7 @@ class ExpertsOp final : public CpuOp {
     s.hidden = routed_.place_hidden(shared, n * op_.num_experts_per_tok);
     if (shared_) s.shared_hidden = shared_->place_hidden(shared, n);
     s.tiles = routed_.place_tiles(own, n);
-    s.y = own.take<float>(std::min(n, chunk()) * kPanelWidth);
+    s.y = own.take<float>(std::max(routed_.planes(), shared_ ? shared_->planes() : 1) * std::min(n, chunk()) * kPanelWidth);
     s.sum = own.take<float>(std::min(n, kBlockRows) * kPanelWidth);
     s.kernel = own.take<std::byte>(static_cast<std::int64_t>(kernel_scratch_));
     return s;
@@ -153,16 +153,19 @@ class ExpertsOp final : public CpuOp {
   void multiply(const Scratch& s, const GatedUnit& unit, std::int64_t index, const Cut::Item& item, const Activations& hidden,
                 std::int64_t row, std::int64_t m) const {
     const Matrix& w = unit.down();
-    const Activations h = rows_from(hidden, row);
+    const std::int64_t planes = unit.planes();
+    const Activations h = rows_from(hidden, row * planes);
     w.kernel->run({.w = &w.w,
                    .index = index,
                    .strip_begin = item.strip_begin,
                    .strip_end = item.strip_end,
                    .x = &h,
-                   .m = m,
+                   .m = m * planes,
                    .out = s.y,
                    .ld = kPanelWidth,
                    .scratch = s.kernel});
+    for (std::int64_t j = 0; planes == 2 && j < m; ++j)
+      rows().add(s.y + 2 * j * kPanelWidth, s.y + (2 * j + 1) * kPanelWidth, kPanelWidth, s.y + j * kPanelWidth);
   }
 
   Experts op_;

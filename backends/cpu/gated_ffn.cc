@@ -41,7 +41,7 @@ class GatedFfnOp final : public CpuOp {
     Prologue::Place prologue;
     Activations hidden;      // (n, intermediate_size)
     float* y;                // post norm: (n, row_stride(hidden_size))
-    GatedUnit::Tiles tiles;  // the gate's is also the output panel of down
+    GatedUnit::Tiles tiles;  // the gate's is also the output panel of down, in all planes
     std::byte* kernel;
   };
   bool has_post() const { return op_.post_norm.weight != kNone; }
@@ -81,18 +81,19 @@ class GatedFfnOp final : public CpuOp {
     for (std::int64_t i = c.take(1); i < cut.items() && !c.stopped(); i = c.take(1)) {
       const Cut::Item item = cut.item(i);
       const std::int64_t column = item.strip_begin * kStrip, width = width_of(hidden_size(), item.strip_begin, item.strip_end);
-      const std::int64_t ld = kPanelStrips * kStrip;
+      const std::int64_t ld = kPanelStrips * kStrip, planes = unit_.planes();
       float* y = s.tiles.gate;
-      const Activations h = rows_from(s.hidden, item.row_begin);
+      const Activations h = rows_from(s.hidden, item.row_begin * planes);
       w.kernel->run({.w = &w.w,
                      .strip_begin = item.strip_begin,
                      .strip_end = item.strip_end,
                      .x = &h,
-                     .m = item.row_end - item.row_begin,
+                     .m = (item.row_end - item.row_begin) * planes,
                      .out = y,
                      .ld = ld,
                      .scratch = s.kernel});
-      for (std::int64_t r = item.row_begin; r < item.row_end; ++r, y += ld) {
+      for (std::int64_t r = item.row_begin; r < item.row_end; ++r, y += planes * ld) {
+        if (planes == 2) rows().add(y, y + ld, width, y);
         if (down_bias_ != nullptr) rows().add(y, down_bias_ + column, width, y);
         if (has_post())
           std::copy_n(y, width, s.y + r * row_stride(hidden_size()) + column);

@@ -28,7 +28,7 @@ Cut GatedUnit::cut(std::int64_t rows, std::int64_t units, int workers) const {
 
 GatedUnit::Tiles GatedUnit::place_tiles(Area& own, std::int64_t rows) const {
   const std::int64_t floats = std::min(rows, chunk_rows(gate_.w.desc.cols)) * kLd;
-  float* gate = own.take<float>(floats);
+  float* gate = own.take<float>(planes() * floats);
   return {gate, own.take<float>(floats)};
 }
 
@@ -52,7 +52,10 @@ void GatedUnit::run(const Panel& p, const Tiles& tiles, std::byte* kernel_scratc
   for (std::int64_t j = 0; j < p.m; ++j) {
     float* h = tiles.gate + j * kLd;
     kernels_->gated(activation_, h, gate_bias, tiles.up + j * kLd, up_bias, n, h);
-    fill_columns(*kernels_, *p.hidden, p.hidden_row + j, column, h, n);
+    if (planes() == 1)
+      fill_columns(*kernels_, *p.hidden, p.hidden_row + j, column, h, n);
+    else
+      fill_planes(*kernels_, *p.hidden, p.hidden_row + j, column, h, n, h);
   }
 }
 

@@ -25,13 +25,17 @@ class GatedUnit {
   // How the products of `rows` rows are cut; `units` is how many gated units of this width the op runs side by side.
   Cut cut(std::int64_t rows, std::int64_t units, int workers) const;
 
+  // Rows that `down` takes for each row of h, see planes() in activations.h. A gelu leaves most of h near zero beside a few large
+  // values, and one int8 plane too little of the former.
+  std::int64_t planes() const { return activation_ == Activation::gelu_tanh ? cpu::planes(down_.kernel->form) : 1; }
+
   // Memory for the gate and the up panel of at most `rows` rows at a time, and for h (rows, width).
   struct Tiles {
     float *gate = nullptr, *up = nullptr;
   };
   Tiles place_tiles(Area& own, std::int64_t rows) const;
   Activations place_hidden(Area& area, std::int64_t rows) const {
-    return place_activations(area, down_.kernel->form, rows, width());
+    return place_activations(area, down_.kernel->form, rows * planes(), width());
   }
 
   struct Panel {
@@ -41,7 +45,7 @@ class GatedUnit {
     std::int64_t in_row = 0;             // without `rows`: x rows in_row .. in_row + m - 1
     const std::int32_t* rows = nullptr;  // (m): rows of x
     std::int64_t m = 0;
-    const Activations* hidden = nullptr;  // h of rows hidden_row .. hidden_row + m - 1 is filled
+    const Activations* hidden = nullptr;  // h of rows hidden_row .. hidden_row + m - 1 is filled, planes() rows each
     std::int64_t hidden_row = 0;
   };
   void run(const Panel& p, const Tiles& tiles, std::byte* kernel_scratch) const;
