@@ -168,6 +168,8 @@ def take_from_gguf(file, folder):
 
 def main():
     arguments = sys.argv[1:]
+    if not arguments or arguments[-1].startswith("-") or (arguments[0].startswith("-") and arguments[0] not in ("--fetch", "--gguf")):
+        sys.exit(__doc__)
     folder = pathlib.Path(arguments[-1])
     folder.mkdir(parents=True, exist_ok=True)
     if arguments[0] == "--fetch":
