@@ -53,9 +53,11 @@ class LlamaCpp:
         self.vocab = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(self.model))
 
     def feed(self, ids):
-        array = (self.lib.llama_token * len(ids))(*ids)
-        if self.lib.llama_decode(self.context, self.lib.llama_batch_get_one(array, len(ids))) != 0:
-            raise RuntimeError("llama_decode failed")
+        for at in range(0, len(ids), 2048):  # n_batch; more at a time ends the process
+            part = ids[at:at + 2048]
+            array = (self.lib.llama_token * len(part))(*part)
+            if self.lib.llama_decode(self.context, self.lib.llama_batch_get_one(array, len(part))) != 0:
+                raise RuntimeError("llama_decode failed")
         self.lib.llama_synchronize(self.context)
 
     def round(self):
