@@ -93,9 +93,7 @@ struct RuntimeOptions {
   LogLevel log_level = LogLevel::warning;
   std::uint64_t memory_budget = 0;  // bytes of weights, caches and scratch; 0: no limit
   Allocator allocator{};            // for weights, caches and scratch
-  // "generic", "avx2", "avx512", "amx"; empty: the best this processor has; else unsupported. amx asks Linux once to let the
-  // process use tiles; from then on an alternative signal stack of any thread has to hold AT_MINSIGSTKSZ bytes.
-  std::string isa{};
+  std::string isa{};                // "generic", "avx2", "avx512", "amx"; empty: the best this processor has; else unsupported
   std::string backend{};  // "reference", "cpu", "quantized" or a name of `backends`: put it first for every op it supports;
                           // empty: by affinity
   bool strict = false;    // with `backend`: refuse (unsupported) instead of falling back
