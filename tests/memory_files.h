@@ -1,6 +1,7 @@
 // Readers and folders in memory, with counters, for tests.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -21,10 +22,12 @@ class StringReader final : public Reader {
     if (offset > bytes_.size() || n > bytes_.size() - offset) throw Error(Code::io, "test", "read outside the file");
     std::memcpy(dst, bytes_.data() + offset, n);
     ++reads;
-    if (offset + n > read_end) read_end = offset + n;
+    std::uint64_t end = read_end;
+    while (offset + n > end && !read_end.compare_exchange_weak(end, offset + n)) {
+    }
   }
-  mutable std::uint64_t reads = 0;
-  mutable std::uint64_t read_end = 0;  // one past the last byte that was ever read
+  mutable std::atomic<std::uint64_t> reads = 0;     // workers read at the same time
+  mutable std::atomic<std::uint64_t> read_end = 0;  // one past the last byte that was ever read
 
  private:
   std::string bytes_;
