@@ -3,7 +3,7 @@
 // A tile product gives the exact int32 dots of 16 rows of weights with 16 columns over one run of k, which then leave the tile
 // through memory and enter 16 float32 accumulators in registers, one a column, as the canonical product asks. The panels are
 // those of AVX-512 with signed units, since tiles multiply signed by signed; a unit of 16 rows x 4 k is a row of a tile as it
-// stands. The columns are gathered 16 at a time, so that the rows of their tiles lie together (Intel SDM volume 1, chapter 18).
+// stands. A tile reads its 16 columns in place where they follow each other (Intel SDM volume 1, chapter 18).
 #pragma once
 
 #define DSV31_ISA_AVX512
