@@ -2,8 +2,8 @@
 """How the time of a token grows with the context under V3.2's sparse attention, and what a context of a million tokens takes.
 
 The model is random: one layer with an indexer of the given size. Beyond index_topk keys attention costs the same whatever the context
-is, and the indexer reads each key once, so time(c) = a + b c. b is compared with the rate at which this machine multiplies and adds
-float32. Needs numpy.
+is, and the indexer reads each key once, so time(c) = a + b c, fitted to medians of nine rounds of 64 tokens. b is compared with the rate
+at which this machine multiplies and adds float32. Needs numpy.
 
 usage: sparse_scaling.py DSV31 [--longest 131072] [--million]
 """
@@ -53,22 +53,22 @@ def write_model(folder, heads, dim, topk, context):
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def command(dsv31, folder, depth, tokens):
-    return [dsv31, "bench", "-m", folder, "-p", "1", "-n", str(tokens), "-d", str(depth), "-r", "1", "--json"]
-
-
-def token_seconds(dsv31, folder, depth):
-    return 1 / json.loads(subprocess.run(command(dsv31, folder, depth, 64), check=True, capture_output=True).stdout)["decode_tps"]
+def command(dsv31, folder, depths, tokens, rounds):
+    return [dsv31, "bench", "-m", folder, "-p", "1", "-n", str(tokens), "-d", ",".join(map(str, depths)), "-r", str(rounds), "--json"]
 
 
 def scaling(dsv31, folder, longest, macs_per_key):
     contexts = [4096 << i for i in range(32) if 4096 << i <= longest]
-    seconds = [token_seconds(dsv31, folder, c) for c in contexts]
+    out = subprocess.run(command(dsv31, folder, contexts, 64, 9), check=True, capture_output=True).stdout
+    rows = [json.loads(line) for line in out.splitlines()]
+    seconds = [1 / row["decode_tps"] for row in rows]
     b, a = np.polyfit(contexts, seconds, 1, w=1 / np.array(seconds))
     residuals = [(a + b * c) / s - 1 for c, s in zip(contexts, seconds)]
     for c, s, r in zip(contexts, seconds, residuals):
         print(f"{c:8} tokens: {s * 1e3:8.3f} ms a token, fit {r:+.1%}")
-    print(f"time(c) = {a * 1e3:.3f} ms + {b * 1e9:.2f} ns * c; {macs_per_key / b / 1e9:.1f} billion multiply-adds a second")
+    rate = macs_per_key / b
+    ceiling = next(form["macs_per_second"] for form in rows[0]["machine"]["forms"] if form["form"] == "f32*f32")
+    print(f"time(c) = {a * 1e3:.3f} ms + {b * 1e9:.2f} ns * c; {rate / 1e9:.1f} G multiply-accumulates a second, {rate / ceiling:.0%} of the ceiling")
 
 
 def anonymous_bytes(pid):
@@ -80,7 +80,7 @@ def anonymous_bytes(pid):
 
 def million(dsv31, folder):
     started, peak = time.monotonic(), 0
-    run = subprocess.Popen(command(dsv31, folder, MILLION, 16), stdout=subprocess.PIPE)
+    run = subprocess.Popen(command(dsv31, folder, [MILLION], 16, 1), stdout=subprocess.PIPE)
     while run.poll() is None:
         try:
             peak = max(peak, anonymous_bytes(run.pid))
