@@ -48,9 +48,10 @@ struct Traits {
 template <DType kType, int kHalf>
 struct Block;
 
-struct Nibbles32 {
-  const std::byte *record, *tail;
-  DSV31_LANES Nibbles32(const std::byte* r, const std::byte* t) : record(r), tail(t) {}
+template <int kCodes>  // bytes of codes, before the scales
+struct Record32 {
+  const std::byte* record;
+  DSV31_LANES explicit Record32(const std::byte* r) : record(r) {}
   template <int u>
   DSV31_LANES Bytes nibble() const {
     return field<u / 4 * 4, 15>(load_unit(record + u % 4 * 64));
@@ -61,49 +62,49 @@ struct Nibbles32 {
   }
   template <int t, int s>
   DSV31_LANES V16 scale() const {
-    return halves(tail);
+    return halves(record + kCodes);
   }
   template <int t>
   DSV31_LANES V16 minimum() const {
-    return halves(tail + 32);
+    return halves(record + kCodes + 32);
   }
 };
 
 template <int h>
-struct Block<DType::q4_0, h> : Nibbles32, Traits<32, 0, Min::none, 8, false, 8> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::q4_0, h> : Record32<256>, Traits<32, 0, Min::none, 8, false, 8> {
+  using Record32<256>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return nibble<u>();
   }
 };
 template <int h>
-struct Block<DType::q4_1, h> : Nibbles32, Traits<32, 0, Min::added, 0, false, 8> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::q4_1, h> : Record32<256>, Traits<32, 0, Min::added, 0, false, 8> {
+  using Record32<256>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return nibble<u>();
   }
 };
 template <int h>
-struct Block<DType::q5_0, h> : Nibbles32, Traits<32, 0, Min::none, 16, false, 4> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::q5_0, h> : Record32<320>, Traits<32, 0, Min::none, 16, false, 4> {
+  using Record32<320>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return five_bits<u>();
   }
 };
 template <int h>
-struct Block<DType::q5_1, h> : Nibbles32, Traits<32, 0, Min::added, 0, false, 4> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::q5_1, h> : Record32<320>, Traits<32, 0, Min::added, 0, false, 4> {
+  using Record32<320>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return five_bits<u>();
   }
 };
 template <int h>
-struct Block<DType::q8_0, h> : Nibbles32, Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::q8_0, h> : Record32<512>, Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
+  using Record32<512>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     const Bytes w = load_unit(record + u * 64);
@@ -111,16 +112,16 @@ struct Block<DType::q8_0, h> : Nibbles32, Traits<32, 0, Min::none, kSignedUnits 
   }
 };
 template <int h>
-struct Block<DType::iq4_nl, h> : Nibbles32, Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::iq4_nl, h> : Record32<256>, Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
+  using Record32<256>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return iq4(nibble<u>());
   }
 };
 template <int h>
-struct Block<DType::mxfp4, h> : Nibbles32, Traits<32, 0, Min::none, 12, false, 4> {
-  using Nibbles32::Nibbles32;
+struct Block<DType::mxfp4, h> : Record32<256>, Traits<32, 0, Min::none, 12, false, 4> {
+  using Record32<256>::Record32;
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return lookup(kE2M1Plus12, nibble<u>());
@@ -128,7 +129,7 @@ struct Block<DType::mxfp4, h> : Nibbles32, Traits<32, 0, Min::none, 12, false, 4
   // 2^(e - 128): the exponent field of float32 for e >= 2, the two subnormals below.
   template <int t, int s>
   DSV31_LANES V16 scale() const {
-    const I16 e = load_u8(reinterpret_cast<const std::uint8_t*>(tail));
+    const I16 e = load_u8(reinterpret_cast<const std::uint8_t*>(record + 256));
     const I16 small = bit_or(bit_and(shl<22>(e), set1i(0x00400000)), shl<21>(bit_and(bit_xor(e, set1i(1)), set1i(1))));
     return select(equal(bit_and(e, set1i(0xFE)), set1i(0)), as_float(small), as_float(shl<23>(sub(e, set1i(1)))));
   }
@@ -139,7 +140,7 @@ template <int h>
 struct Block<DType::q2_k, h> : Traits<32, 16, Min::sub_scaled, 0, false, 4> {
   const std::byte* record;
   I16 sub[2], minima[2];
-  DSV31_LANES Block(const std::byte* r, const std::byte*) : record(r) {
+  DSV31_LANES explicit Block(const std::byte* r) : record(r) {
     for (int i = 0; i < 2; ++i) {
       const I16 x = dwords(r + 1024 + 64 * (2 * h + i));
       sub[i] = bit_and(x, set1i(0x0F0F0F0F));
@@ -167,9 +168,9 @@ struct Block<DType::q2_k, h> : Traits<32, 16, Min::sub_scaled, 0, false, 4> {
 
 template <int h>
 struct Block<DType::q3_k, h> : Traits<32, 16, Min::none, 4, false, 4> {
-  const std::byte *record, *tail;
+  const std::byte* record;
   I16 sub[2];  // with 32 added
-  DSV31_LANES Block(const std::byte* r, const std::byte* t) : record(r), tail(t) {
+  DSV31_LANES explicit Block(const std::byte* r) : record(r) {
     const I16 high = dwords(r + 1536 + 128);
     sub[0] = bit_or(bit_and(shr_logical<4 * h>(dwords(r + 1536)), set1i(0x0F0F0F0F)),
                     shl<4>(bit_and(shr_logical<4 * h>(high), set1i(0x03030303))));
@@ -190,7 +191,7 @@ struct Block<DType::q3_k, h> : Traits<32, 16, Min::none, 4, false, 4> {
   }
   template <int t, int s>
   DSV31_LANES V16 scale() const {
-    return halves(tail);
+    return halves(record + 1728);
   }
 };
 
@@ -223,7 +224,7 @@ struct SixBitScales {
 template <int h>
 struct Block<DType::q4_k, h> : SixBitScales<h>, Traits<32, 0, Min::added, 0, false, 8> {
   const std::byte* record;
-  DSV31_LANES Block(const std::byte* r, const std::byte*) : SixBitScales<h>(r + 2048), record(r) {}
+  DSV31_LANES explicit Block(const std::byte* r) : SixBitScales<h>(r + 2048), record(r) {}
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return field<t % 2 * 4, 15>(load_unit(record + 1024 * h + 512 * (t / 2) + 64 * u));
@@ -232,7 +233,7 @@ struct Block<DType::q4_k, h> : SixBitScales<h>, Traits<32, 0, Min::added, 0, fal
 template <int h>
 struct Block<DType::q5_k, h> : SixBitScales<h>, Traits<32, 0, Min::added, 0, false, 4> {
   const std::byte* record;
-  DSV31_LANES Block(const std::byte* r, const std::byte*) : SixBitScales<h>(r + 2560), record(r) {}
+  DSV31_LANES explicit Block(const std::byte* r) : SixBitScales<h>(r + 2560), record(r) {}
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     const Bytes low = field<t % 2 * 4, 15>(load_unit(record + 1024 * h + 512 * (t / 2) + 64 * u));
@@ -242,9 +243,9 @@ struct Block<DType::q5_k, h> : SixBitScales<h>, Traits<32, 0, Min::added, 0, fal
 
 template <int h>
 struct Block<DType::q6_k, h> : Traits<16, 0, Min::none, 32, false, 2> {
-  const std::byte *record, *tail;
+  const std::byte* record;
   I16 sub[2];
-  DSV31_LANES Block(const std::byte* r, const std::byte* t) : record(r), tail(t) {
+  DSV31_LANES explicit Block(const std::byte* r) : record(r) {
     for (int i = 0; i < 2; ++i) sub[i] = dwords(r + 3072 + 64 * (2 * h + i));
   }
   template <int t, int u>
@@ -254,7 +255,7 @@ struct Block<DType::q6_k, h> : Traits<16, 0, Min::none, 32, false, 2> {
   }
   template <int t, int s>
   DSV31_LANES V16 scale() const {
-    return mul(halves(tail), byte_i8<t % 2 * 2 + s>(sub[t / 2]));
+    return mul(halves(record + 3328), byte_i8<t % 2 * 2 + s>(sub[t / 2]));
   }
 };
 
@@ -262,7 +263,7 @@ template <int h>
 struct Block<DType::iq4_xs, h> : Traits<32, 0, Min::none, kSignedUnits ? 0 : 128, kSignedUnits, 1> {
   const std::byte* record;
   I16 low, high;
-  DSV31_LANES Block(const std::byte* r, const std::byte*) : record(r), low(dwords(r + 2048)), high(load_u16(r + 2112)) {}
+  DSV31_LANES explicit Block(const std::byte* r) : record(r), low(dwords(r + 2048)), high(load_u16(r + 2112)) {}
   template <int t, int u>
   DSV31_LANES Bytes unit() const {
     return iq4(field<u / 4 * 4, 15>(load_unit(record + 256 * (4 * h + t) + u % 4 * 64)));

@@ -58,10 +58,9 @@ void transpose_out(const std::byte* src, int units, std::byte* const* rows, int 
       std::memcpy(rows[r] + static_cast<std::size_t>(i) * kUnit, src + static_cast<std::size_t>(r) * kUnit, kUnit);
 }
 
-void pack_block(const Layout& layout, const std::byte* const* rows, int count, std::byte* record, std::byte* tail) {
+void pack_block(const Layout& layout, const std::byte* const* rows, int count, std::byte* record) {
   for (const Field& f : layout.fields) {
     if (f.bytes == 0) break;
-    std::byte* dst = (f.tail ? tail : record) + f.packed;
     const std::byte* from[16];
     std::byte qh[16][4];
     for (int r = 0; r < count; ++r) {
@@ -72,22 +71,23 @@ void pack_block(const Layout& layout, const std::byte* const* rows, int count, s
       }
     }
     const int units = f.bytes / f.unit;
-    f.unit == 4   ? transpose_in<4>(from, count, units, dst)
-    : f.unit == 2 ? transpose_in<2>(from, count, units, dst)
-                  : transpose_in<1>(from, count, units, dst);
+    f.unit == 4   ? transpose_in<4>(from, count, units, record)
+    : f.unit == 2 ? transpose_in<2>(from, count, units, record)
+                  : transpose_in<1>(from, count, units, record);
+    record += 16 * f.bytes;
   }
 }
 
-void unpack_rows(const Layout& layout, const std::byte* record, const std::byte* tail, std::byte* const* rows, int count) {
+void unpack_rows(const Layout& layout, const std::byte* record, std::byte* const* rows, int count) {
   for (const Field& f : layout.fields) {
     if (f.bytes == 0) break;
-    const std::byte* src = (f.tail ? tail : record) + f.packed;
     std::byte* to[16];
     for (int r = 0; r < count; ++r) to[r] = rows[r] + f.source;
     const int units = f.bytes / f.unit;
-    f.unit == 4   ? transpose_out<4>(src, units, to, count)
-    : f.unit == 2 ? transpose_out<2>(src, units, to, count)
-                  : transpose_out<1>(src, units, to, count);
+    f.unit == 4   ? transpose_out<4>(record, units, to, count)
+    : f.unit == 2 ? transpose_out<2>(record, units, to, count)
+                  : transpose_out<1>(record, units, to, count);
+    record += 16 * f.bytes;
     if (f.spread_bits)
       for (int r = 0; r < count; ++r) bytes_to_bits(to[r], to[r]);
   }
@@ -108,7 +108,7 @@ const Layout& checked_layout(const MatrixDesc& w) {
 std::size_t matrix_bytes(const MatrixDesc& w) {
   const Layout& layout = checked_layout(w);
   std::int64_t strip = 0, bytes = 0;
-  if (w.rows > INT64_MAX - 15 || __builtin_mul_overflow(w.cols / layout.block, std::int64_t{16} * layout.source_bytes, &strip) ||
+  if (w.rows > INT64_MAX - 15 || __builtin_mul_overflow(w.cols / layout.block, std::int64_t{layout.record_bytes()}, &strip) ||
       __builtin_mul_overflow((w.rows + 15) / 16, strip, &bytes) || bytes > INT64_MAX - 63)
     throw Error{Code::limit, "quantized.pack",
                 fmt::format("got a matrix ({}, {}), expected fewer than 2^63 bytes", w.rows, w.cols)};
@@ -132,7 +132,7 @@ void pack(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, con
     for (std::int64_t b = 0; b < blocks; ++b) {
       const std::byte* rows[16];
       for (int r = 0; r < count; ++r) rows[r] = src + (row - row_begin + r) * row_bytes + b * layout.source_bytes;
-      pack_block(layout, rows, count, strip + b * layout.record, strip + blocks * layout.record + b * layout.tail);
+      pack_block(layout, rows, count, strip + b * layout.record_bytes());
     }
   }
   // The matrix ends at a multiple of 64 bytes; what is behind the last strip is zero, so that equal weights give equal files.
@@ -153,7 +153,7 @@ void unpack(const MatrixDesc& w, std::int64_t row_begin, std::int64_t row_end, c
     for (std::int64_t b = 0; b < blocks; ++b) {
       std::byte* rows[16];
       for (int r = 0; r < count; ++r) rows[r] = dst + (row - row_begin + r) * row_bytes + b * layout.source_bytes;
-      unpack_rows(layout, strip + b * layout.record, strip + blocks * layout.record + b * layout.tail, rows, count);
+      unpack_rows(layout, strip + b * layout.record_bytes(), rows, count);
     }
   }
 }
@@ -166,7 +166,7 @@ void decode_strip(const PackedMatrix& w, std::int64_t index, std::int64_t strip,
   std::byte rows[16 * kMaxSourceBytes];
   float values[256];
   for (std::int64_t b = k_begin / layout.block; b < k_end / layout.block; ++b, out += 16 * layout.block) {
-    unpack_block(layout, at, w.desc.cols / layout.block, b, rows);
+    unpack_record(layout, at + b * layout.record_bytes(), rows);
     for (int r = 0; r < 16; ++r) {
       info.decode(rows + r * layout.source_bytes, 1, values);
       for (int k = 0; k < layout.block; ++k) out[16 * k + r] = values[k];
@@ -178,10 +178,10 @@ constexpr cpu::PackedFormat kFormat = {matrix_bytes, pack, unpack, decode_strip}
 
 }  // namespace
 
-void unpack_block(const Layout& layout, const std::byte* strip, std::int64_t blocks, std::int64_t b, std::byte* rows) {
+void unpack_record(const Layout& layout, const std::byte* record, std::byte* rows) {
   std::byte* to[16];
   for (int r = 0; r < 16; ++r) to[r] = rows + r * layout.source_bytes;
-  unpack_rows(layout, strip + b * layout.record, strip + blocks * layout.record + b * layout.tail, to, 16);
+  unpack_rows(layout, record, to, 16);
 }
 
 const cpu::PackedFormat* packed_format(DType type) { return layout_of(type) == nullptr ? nullptr : &kFormat; }

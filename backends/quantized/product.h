@@ -136,17 +136,17 @@ DSV31_LANES V16 finish(V16 acc, I16 dot, const View& w, const Column& x, std::in
 // out[c] (16) = sum over k of w (cols, 16) * x[c] (cols), one strip, codes taken apart in registers.
 template <DType kType, int kColumns>
 void packed_product(const std::byte* strip, std::int64_t blocks, const Column (&x)[kColumns], float* out, std::int64_t ld) {
-  constexpr int kHalves = kLayout<kType>.block == 32 ? 1 : 2, kLines = kLayout<kType>.record / 64 / kHalves;
+  constexpr int kHalves = kLayout<kType>.block == 32 ? 1 : 2, kLines = kLayout<kType>.record_bytes() / 64 / kHalves;
   constexpr int kGroups = kLayout<kType>.block / 32 / kHalves;
   constexpr int kAhead = 1536;  // bytes
-  const std::byte *record = strip, *tail = strip + blocks * kLayout<kType>.record;
+  const std::byte* record = strip;
   V16 acc[kColumns];
   DSV31_UNROLL for (int c = 0; c < kColumns; ++c) acc[c] = set1(0.0f);
-  for (std::int64_t b = 0; b < blocks; ++b, record += kLayout<kType>.record, tail += kLayout<kType>.tail) {
+  for (std::int64_t b = 0; b < blocks; ++b, record += kLayout<kType>.record_bytes()) {
     unroll<kHalves>(DSV31_STEP(h) {
       using G = Block<kType, decltype(h)::value>;
       for (int i = 0; i < kLines; ++i) prefetch(record + kAhead + 64 * (decltype(h)::value * kLines + i));
-      const G g{record, tail};
+      const G g{record};
       unroll<kGroups>(DSV31_STEP(t) {
         using View = BlockGroup<G, decltype(t)::value>;
         const std::int64_t k = b * kLayout<kType>.block + 128 * decltype(h)::value + 32 * decltype(t)::value;
@@ -215,16 +215,14 @@ struct Panel : PanelTraits<S> {
 
 inline constexpr std::int64_t kPanelDepth = 512;  // k expanded at a time
 
-// Blocks [b, b + count) of one strip into its panel.
+// `count` records of one strip into its panel.
 template <DType kType>
-void expand_blocks(const std::byte* strip, std::int64_t blocks, std::int64_t b, std::int64_t count, std::byte* panel) {
-  const std::byte *record = strip + b * kLayout<kType>.record,
-                  *tail = strip + blocks * kLayout<kType>.record + b * kLayout<kType>.tail;
-  for (std::int64_t i = 0; i < count; ++i, record += kLayout<kType>.record, tail += kLayout<kType>.tail)
+void expand_records(const std::byte* record, std::int64_t count, std::byte* panel) {
+  for (std::int64_t i = 0; i < count; ++i, record += kLayout<kType>.record_bytes())
     unroll<kLayout<kType>.block == 32 ? 1 : 2>(DSV31_STEP(h) {
       using G = Block<kType, decltype(h)::value>;
       static_assert(Panel<G>::kBytes * (kPanelDepth / cpu::kGroup) <= kPanelStride);
-      const G g{record, tail};
+      const G g{record};
       unroll<kLayout<kType>.block == 32 ? 1 : 4>(DSV31_STEP(t) {
         Panel<G>::template expand<decltype(t)::value>(g, panel);
         panel += Panel<G>::kBytes;
@@ -325,7 +323,7 @@ DSV31_LANES void panel_strips(const cpu::MatmulArgs& a, const std::byte* strip, 
   for (std::int64_t b = 0; b < blocks; b += kDepth) {
     const std::int64_t count = blocks - b < kDepth ? blocks - b : kDepth;
     for (std::int64_t s = 0; s < strips; ++s)
-      expand_blocks<kType>(strip + s * pitch, blocks, b, count, a.scratch + s * kPanelStride);
+      expand_records<kType>(strip + s * pitch + b * kLayout<kType>.record_bytes(), count, a.scratch + s * kPanelStride);
     for (std::int64_t j = 0; j < a.m; j += kBlockColumns) {
       const std::int64_t end = a.m - j < kBlockColumns ? a.m : j + kBlockColumns;
       if (b == 0)
@@ -343,8 +341,7 @@ inline constexpr std::int64_t kFewColumns = 8;
 
 template <DType kType>
 void matmul(const cpu::MatmulArgs& a) {
-  const std::int64_t blocks = a.w->desc.cols / kLayout<kType>.block,
-                     pitch = blocks * (kLayout<kType>.record + kLayout<kType>.tail);
+  const std::int64_t blocks = a.w->desc.cols / kLayout<kType>.block, pitch = blocks * kLayout<kType>.record_bytes();
   const std::byte* strip = a.w->data + a.index * static_cast<std::int64_t>(a.w->stride) + a.strip_begin * pitch;
   const std::int64_t strips = a.strip_end - a.strip_begin;
   if (a.m <= kFewColumns) {

@@ -26,7 +26,7 @@ namespace dsv31::inline v1::io {
 inline constexpr std::uint32_t kPackedVersion = 1;
 // Of what stands in the payload: the bytes of every layout, and which matrices an architecture has in which order.
 // tests/backends/conformance/packing_test.cc holds the bytes; a change of either is a new number.
-inline constexpr std::uint32_t kPackingAbi = 1;
+inline constexpr std::uint32_t kPackingAbi = 2;
 inline constexpr std::uint64_t kPackedHeaderBytes = 128;
 inline constexpr std::uint64_t kPayloadAlignment = 4096, kMatrixAlignment = 64;
 

@@ -134,8 +134,8 @@ void matmul(const cpu::MatmulArgs& a) {
   using P = Panel<Block<kType, 0>>;
   static constexpr TileConfig kConfig = config_of(P::kRun);
   constexpr std::int64_t kDepth = kPanelDepth / kLayout<kType>.block;
-  const std::int64_t blocks = a.w->desc.cols / kLayout<kType>.block,
-                     pitch = blocks * (kLayout<kType>.record + kLayout<kType>.tail), strips = a.strip_end - a.strip_begin;
+  const std::int64_t blocks = a.w->desc.cols / kLayout<kType>.block, pitch = blocks * kLayout<kType>.record_bytes(),
+                     strips = a.strip_end - a.strip_begin;
   const std::byte* strip = a.w->data + a.index * static_cast<std::int64_t>(a.w->stride) + a.strip_begin * pitch;
   Columns& x = *reinterpret_cast<Columns*>(a.scratch + kPanelScratch);
   _tile_loadconfig(&kConfig);
@@ -143,7 +143,7 @@ void matmul(const cpu::MatmulArgs& a) {
     const std::int64_t count = blocks - b < kDepth ? blocks - b : kDepth, groups = count * (kLayout<kType>.block / cpu::kGroup);
     for (std::int64_t s = 0; s < strips; ++s) {
       std::byte* panel = a.scratch + s * kPanelStride;
-      expand_blocks<kType>(strip + s * pitch, blocks, b, count, panel);
+      expand_records<kType>(strip + s * pitch + b * kLayout<kType>.record_bytes(), count, panel);
       make_signed<P>(panel, groups);
     }
     for (std::int64_t j = 0; j < a.m; j += kTile) {

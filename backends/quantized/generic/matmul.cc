@@ -14,10 +14,10 @@ struct StripBlock {
   float scale[16], min_scale[16];
 };
 
-void read_block(const Layout& layout, const std::byte* strip, std::int64_t blocks, std::int64_t b, StripBlock& out) {
+void read_record(const Layout& layout, const std::byte* record, StripBlock& out) {
   std::byte rows[16 * kMaxSourceBytes];
   Codes codes;
-  unpack_block(layout, strip, blocks, b, rows);
+  unpack_record(layout, record, rows);
   for (int r = 0; r < 16; ++r) {
     read_codes(layout.type, rows + r * layout.source_bytes, codes);
     for (int k = 0; k < layout.block; ++k) out.code[k][r] = codes.code[k];
@@ -82,7 +82,7 @@ void matmul(const cpu::MatmulArgs& a) {
     for (std::int64_t j = 0; j < a.m; ++j)
       for (int r = 0; r < 16; ++r) out[j * a.ld + r] = 0.0f;
     for (std::int64_t b = 0; b < blocks; ++b) {
-      read_block(layout, at, blocks, b, w);
+      read_record(layout, at + b * layout.record_bytes(), w);
       for (std::int64_t j = 0; j < a.m; ++j) {
         const std::int64_t row = a.rows == nullptr ? j : a.rows[j];
         for (int k = 0; k < layout.block; k += static_cast<int>(cpu::kGroup)) {
